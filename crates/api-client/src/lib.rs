@@ -1,0 +1,283 @@
+//! Typed client of the REST API, for the CLI and for tests.
+//!
+//! ```text
+//!   Client::new(server, token) ──► one method per operation ──► Ok(message of api_types::rest)
+//!                                                          └──► Err(Problem | Transport | …)
+//! ```
+//!
+//! It never sends a token in plain text over a network, never follows a redirect with it, never prints it, and
+//! never retries: whoever calls knows whether that is safe.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use api_types::rest::{Page, Problem, QueueView, RunSummary, RunView, WhoAmI, Why};
+use api_types::{JobFile, RunPhase};
+use reqwest::{Method, RequestBuilder, Response, Url};
+use serde::de::DeserializeOwned;
+
+/// The server gives up on a request after 30 s; a little more for the way.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(35);
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+/// The largest answer read: a page of 500 summaries is below 1 MiB, one run with its command below 16 MiB.
+const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Why a call gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server's address is no URL that can be used.
+    #[error("`{0}` is not an address of a server: write it as https://host or http://127.0.0.1:8080")]
+    InvalidServer(String),
+    /// The token would cross the network in plain text.
+    #[error("refusing to send a token over plain HTTP to `{0}`: use https")]
+    PlainText(String),
+    /// The token holds something that no token holds.
+    #[error("the token is malformed")]
+    MalformedToken,
+    /// The client could not be made.
+    #[error("cannot set up HTTP")]
+    Setup(#[source] reqwest::Error),
+    /// The server said no, and why.
+    #[error("{}", .0.detail)]
+    Problem(Problem),
+    /// The server could not be reached, or stopped in the middle.
+    #[error("cannot reach {server}")]
+    Transport {
+        /// Where to.
+        server: String,
+        /// What happened.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// The answer is not what this client understands.
+    #[error("{server} answered {status} with something that is not an answer of this API")]
+    UnexpectedAnswer {
+        /// Who.
+        server: String,
+        /// The HTTP status.
+        status: u16,
+    },
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default)]
+pub struct RunFilter {
+    /// Only runs of this namespace; without it, of all that the caller may see.
+    pub namespace: Option<String>,
+    /// Only runs that are charged to this queue.
+    pub queue: Option<String>,
+    /// Only runs in this phase.
+    pub phase: Option<RunPhase>,
+    /// The most runs on the page, at most 500.
+    pub limit: Option<u16>,
+    /// The `continue` of the page before.
+    pub continue_token: Option<String>,
+}
+
+/// A caller at a server. Clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    server: Url,
+    token: String,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("server", &self.server.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client that calls `server` with `token`.
+    pub fn new(server: &str, token: &str) -> Result<Self, Error> {
+        let server = check_server(server)?;
+        let token = token.trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::MalformedToken);
+        }
+        let http = reqwest::Client::builder()
+            .timeout(REQUEST_TIME_MAX)
+            .connect_timeout(CONNECT_TIME_MAX)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("warpyard/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(Error::Setup)?;
+        Ok(Self { http, server, token: token.to_owned() })
+    }
+
+    /// The server's address.
+    pub fn server(&self) -> &str {
+        self.server.as_str().trim_end_matches('/')
+    }
+
+    /// `whoAmI`
+    pub async fn who_am_i(&self) -> Result<WhoAmI, Error> {
+        self.call(self.request(Method::GET, &["v1", "whoami"])).await
+    }
+
+    /// `getOpenApi`
+    pub async fn openapi(&self) -> Result<serde_json::Value, Error> {
+        self.call(self.request(Method::GET, &["v1", "openapi.json"])).await
+    }
+
+    /// `listRuns`
+    pub async fn list_runs(&self, filter: &RunFilter) -> Result<Page<RunSummary>, Error> {
+        let RunFilter { namespace, queue, phase, limit, continue_token } = filter;
+        let query = [
+            ("namespace", namespace.clone()),
+            ("queue", queue.clone()),
+            ("phase", phase.map(|phase| format!("{phase:?}"))),
+            ("limit", limit.map(|limit| limit.to_string())),
+            ("continue", continue_token.clone()),
+        ];
+        self.call(with_query(self.request(Method::GET, &["v1", "runs"]), query)).await
+    }
+
+    /// `submitRun`
+    pub async fn submit_run(
+        &self,
+        namespace: &str,
+        job_file: &JobFile,
+        dry_run: bool,
+    ) -> Result<RunView, Error> {
+        let request = self.request(Method::POST, &["v1", "namespaces", namespace, "runs"]);
+        let query = [("dryRun", dry_run.then(|| "true".to_owned()))];
+        self.call(with_query(request, query).json(job_file)).await
+    }
+
+    /// `getRun`
+    pub async fn get_run(&self, namespace: &str, name: &str) -> Result<RunView, Error> {
+        self.call(self.request(Method::GET, &["v1", "namespaces", namespace, "runs", name])).await
+    }
+
+    /// `explainRun`
+    pub async fn explain_run(&self, namespace: &str, name: &str) -> Result<Why, Error> {
+        self.call(self.request(Method::GET, &["v1", "namespaces", namespace, "runs", name, "why"])).await
+    }
+
+    /// `stopRun`
+    pub async fn stop_run(&self, namespace: &str, name: &str) -> Result<RunView, Error> {
+        self.call(self.request(Method::POST, &["v1", "namespaces", namespace, "runs", name, "stop"])).await
+    }
+
+    /// `listQueues`
+    pub async fn list_queues(
+        &self,
+        limit: Option<u16>,
+        continue_token: Option<&str>,
+    ) -> Result<Page<QueueView>, Error> {
+        let query = [
+            ("limit", limit.map(|limit| limit.to_string())),
+            ("continue", continue_token.map(str::to_owned)),
+        ];
+        self.call(with_query(self.request(Method::GET, &["v1", "queues"]), query)).await
+    }
+
+    /// `getQueue`
+    pub async fn get_queue(&self, name: &str) -> Result<QueueView, Error> {
+        self.call(self.request(Method::GET, &["v1", "queues", name])).await
+    }
+
+    fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        let mut url = self.server.clone();
+        url.path_segments_mut().expect("checked: the server has a host").pop_if_empty().extend(path);
+        self.http.request(method, url).bearer_auth(&self.token)
+    }
+
+    async fn call<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
+        let response = request.send().await.map_err(|source| self.transport(source))?;
+        let status = response.status();
+        let unexpected =
+            || Error::UnexpectedAnswer { server: self.server().to_owned(), status: status.as_u16() };
+        let body = self.body(response).await?.ok_or_else(unexpected)?;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|_| unexpected());
+        }
+        Err(serde_json::from_slice(&body).map_or_else(|_| unexpected(), Error::Problem))
+    }
+
+    /// The body, or `None` if it is longer than any answer.
+    async fn body(&self, mut response: Response) -> Result<Option<Vec<u8>>, Error> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|source| self.transport(source))? {
+            if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+                return Ok(None);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Some(body))
+    }
+
+    fn transport(&self, source: reqwest::Error) -> Error {
+        Error::Transport { server: self.server().to_owned(), source: source.without_url() }
+    }
+}
+
+fn with_query<const N: usize>(request: RequestBuilder, query: [(&str, Option<String>); N]) -> RequestBuilder {
+    let given: Vec<(&str, String)> =
+        query.into_iter().filter_map(|(name, value)| value.map(|value| (name, value))).collect();
+    if given.is_empty() { request } else { request.query(&given) }
+}
+
+/// The address, if a token may be sent there: by TLS, or without leaving the machine.
+fn check_server(server: &str) -> Result<Url, Error> {
+    let invalid = || Error::InvalidServer(server.to_owned());
+    let url = Url::parse(server.trim()).map_err(|_| invalid())?;
+    let host = url.host_str().ok_or_else(invalid)?;
+    if url.query().is_some()
+        || url.fragment().is_some()
+        || !url.username().is_empty()
+        || url.password().is_some()
+    {
+        return Err(invalid());
+    }
+    let is_loopback = host == "localhost"
+        || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_loopback => Ok(url),
+        "http" => Err(Error::PlainText(server.to_owned())),
+        _ => Err(invalid()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Client, Error, check_server};
+
+    #[test]
+    fn a_token_goes_by_tls_or_stays_on_the_machine() {
+        for server in
+            ["https://gpu.example.com", "http://127.0.0.1:8080", "http://[::1]:80/", "http://localhost:1"]
+        {
+            assert!(check_server(server).is_ok(), "{server}");
+        }
+        for server in ["http://gpu.example.com", "http://10.0.0.1:8080", "http://127.0.0.1.example.com"] {
+            assert!(matches!(check_server(server), Err(Error::PlainText(_))), "{server}");
+        }
+        for server in ["", "gpu.example.com", "ftp://a", "https://u:p@a", "https://a/?x", "file:///etc"] {
+            assert!(matches!(check_server(server), Err(Error::InvalidServer(_))), "{server}");
+        }
+    }
+
+    #[test]
+    fn paths_are_joined_behind_the_servers_own_and_escaped() {
+        let client = Client::new("https://example.com/warpyard/", "t").expect("valid");
+        let request =
+            client.request(reqwest::Method::GET, &["v1", "queues", "a/../b"]).build().expect("builds");
+        assert_eq!(request.url().as_str(), "https://example.com/warpyard/v1/queues/a%2F..%2Fb");
+    }
+
+    #[test]
+    fn a_token_is_neither_printed_nor_taken_when_malformed() {
+        let client = Client::new("https://example.com", " secret\n").expect("valid");
+        assert!(!format!("{client:?}").contains("secret"));
+        for token in ["", " ", "a b", "a\u{0}b", "é"] {
+            assert!(
+                matches!(Client::new("https://example.com", token), Err(Error::MalformedToken)),
+                "{token:?}"
+            );
+        }
+    }
+}

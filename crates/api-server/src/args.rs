@@ -1,0 +1,69 @@
+//! Arguments of `warpyard-api-server`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Parser;
+use service_kit::args::CommonArgs;
+
+/// Serves the REST API: reads from one cache filtered by what the caller may see, writes made as the caller.
+#[derive(Parser, Debug)]
+#[command(name = "warpyard-api-server", version)]
+pub struct Args {
+    /// Kubernetes, logs, health.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Address of the API; port 0 picks a free one and logs it.
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+    /// A proxy that terminates TLS is in front, so tokens do not cross the network in plain text. Needed to listen
+    /// on anything but loopback, because this server itself speaks plain HTTP.
+    #[arg(long)]
+    pub behind_tls: bool,
+    /// Write the address that was picked to this file.
+    #[arg(long, value_name = "FILE")]
+    pub address_file: Option<PathBuf>,
+    /// The image of job files that name none.
+    #[arg(long, value_name = "IMAGE", default_value = "pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime")]
+    pub default_image: String,
+}
+
+/// Tokens would cross the network in plain text.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "refusing to listen on {0}: this server speaks plain HTTP, and tokens would cross the network unprotected\n\n\
+     hint: listen on loopback, or put a TLS-terminating proxy in front and say so with --behind-tls"
+)]
+pub struct PlainTokens(SocketAddr);
+
+impl Args {
+    /// The address to listen on, if tokens are safe there.
+    pub fn checked_listen(&self) -> Result<SocketAddr, PlainTokens> {
+        if self.listen.ip().is_loopback() || self.behind_tls {
+            Ok(self.listen)
+        } else {
+            Err(PlainTokens(self.listen))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::Args;
+
+    fn listens(arguments: &[&str]) -> bool {
+        let arguments = std::iter::once("warpyard-api-server").chain(arguments.iter().copied());
+        Args::try_parse_from(arguments).expect("the test's arguments are valid").checked_listen().is_ok()
+    }
+
+    #[test]
+    fn plain_tokens_do_not_leave_the_machine_unless_a_proxy_is_said_to_be_in_front() {
+        assert!(listens(&[]));
+        assert!(listens(&["--listen", "[::1]:0"]));
+        assert!(!listens(&["--listen", "0.0.0.0:8080"]));
+        assert!(!listens(&["--listen", "10.0.0.1:8080"]));
+        assert!(listens(&["--listen", "0.0.0.0:8080", "--behind-tls"]));
+    }
+}

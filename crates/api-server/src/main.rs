@@ -1,0 +1,68 @@
+//! `warpyard-api-server`: wiring only.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use api_server::args::Args;
+use api_server::cluster_cache::ClusterCache;
+use api_server::metrics::Metrics;
+use api_server::server::{Server, router};
+use clap::Parser;
+use prometheus_client::registry::Registry;
+use service_kit::health::{self, Readiness};
+use service_kit::{client, logs, shutdown};
+use tokio::net::TcpListener;
+use tracing::info;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let address = args.checked_listen()?;
+    let Args { common, listen: _, behind_tls: _, address_file, default_image } = args;
+    logs::init(common.log_format);
+    let stop = shutdown::on_signal()?;
+    let client = client::connect(common.kubeconfig.as_deref()).await?;
+
+    let mut registry = Registry::default();
+    let metrics = Metrics::new(&mut registry);
+    let readiness = Readiness::starting("does not know all runs and queues yet");
+    health::serve(common.health_listen, readiness.clone(), Arc::new(registry), stop.clone()).await?;
+
+    let cache = Arc::new(ClusterCache::default());
+    let server = Arc::new(Server::new(client.clone(), Arc::clone(&cache), default_image, metrics));
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let address = listener.local_addr()?;
+    if let Some(path) = address_file {
+        write_at_once(&path, &address.to_string())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    info!(%address, "Listening.");
+
+    let serve = axum::serve(listener, router(server)).with_graceful_shutdown(stop.clone().cancelled_owned());
+    tokio::select! {
+        result = serve => result.context("cannot go on serving"),
+        result = follow(&cache, client, &readiness) => result,
+    }
+}
+
+/// Keeps the cache current, and says when it is complete.
+async fn follow(cache: &ClusterCache, client: kube::Client, readiness: &Readiness) -> anyhow::Result<()> {
+    let report = async {
+        cache.complete().await;
+        readiness.ready();
+        info!("Serving.");
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        result = cache.follow(client) => result.context("cannot go on reading"),
+        () = report => unreachable!("it waits for ever"),
+    }
+}
+
+/// Whoever waits for the file finds it whole.
+fn write_at_once(path: &Path, text: &str) -> std::io::Result<()> {
+    let new = path.with_added_extension("new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(&new, path)
+}

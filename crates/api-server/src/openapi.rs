@@ -1,0 +1,114 @@
+//! The API's description, made from the routes that are served, so that it cannot say anything else.
+
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
+
+use crate::server::{protected_routes, public_routes};
+
+const SECURITY_SCHEME: &str = "bearer";
+
+/// The OpenAPI 3.1 document.
+pub fn openapi() -> OpenApi {
+    let info = InfoBuilder::new()
+        .title("Warpyard")
+        .version("v1")
+        .description(Some(
+            "Submit GPU runs and see what becomes of them. Every operation but health needs a bearer token that \
+             the Kubernetes API server accepts; what the caller may see and do is decided by Kubernetes RBAC on \
+             runs.warpyard.dev and queues.warpyard.dev.",
+        ))
+        .license(Some(utoipa::openapi::LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
+        .build();
+    let scheme = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A token that the Kubernetes API server accepts: OIDC, or a service account's."))
+        .build();
+    let base = OpenApiBuilder::new()
+        .info(info)
+        .components(Some(
+            ComponentsBuilder::new().security_scheme(SECURITY_SCHEME, SecurityScheme::Http(scheme)).build(),
+        ))
+        .security(Some([SecurityRequirement::new(SECURITY_SCHEME, Vec::<String>::new())]))
+        .build();
+    let mut document = base;
+    document.merge(public_routes().into_openapi());
+    document.merge(protected_routes().into_openapi());
+    document
+}
+
+/// The document as it is served and as `openapi/warpyard.json` holds it.
+pub fn openapi_json() -> String {
+    let mut json = openapi().to_pretty_json().expect("the document holds nothing that JSON cannot");
+    json.push('\n');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::Value;
+
+    use super::openapi_json;
+
+    fn operations() -> Vec<(String, String, Value)> {
+        let document: Value = serde_json::from_str(&openapi_json()).expect("the document is JSON");
+        let paths = document["paths"].as_object().expect("paths").clone();
+        paths
+            .into_iter()
+            .flat_map(|(path, item)| {
+                let item = item.as_object().expect("a path item").clone();
+                item.into_iter().map(move |(method, operation)| (path.clone(), method, operation))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_committed_document_is_the_one_the_code_makes() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../openapi/warpyard.json");
+        let committed = std::fs::read_to_string(path).expect("openapi/warpyard.json exists");
+        assert!(committed == openapi_json(), "openapi/warpyard.json is stale: run `cargo xtask codegen`");
+    }
+
+    #[test]
+    fn every_operation_but_health_needs_a_login_and_says_so() {
+        for (path, method, operation) in operations() {
+            let is_health = ["/healthz", "/readyz"].contains(&path.as_str());
+            let is_public = operation["security"] == serde_json::json!([{}]);
+            assert_eq!(is_public, is_health, "{method} {path}");
+            for status in ["401", "403", "503"] {
+                assert_eq!(
+                    operation["responses"].get(status).is_some(),
+                    !is_health || status == "503" && path == "/readyz",
+                    "{method} {path} {status}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_operation_has_a_name_and_a_summary() {
+        let mut names = Vec::new();
+        for (path, method, operation) in operations() {
+            assert!(operation["summary"].as_str().is_some_and(|text| text.ends_with('.')), "{method} {path}");
+            names.push(operation["operationId"].as_str().expect("an operation has an id").to_owned());
+        }
+        names.sort();
+        assert_eq!(
+            names,
+            [
+                "explainRun",
+                "getHealth",
+                "getOpenApi",
+                "getQueue",
+                "getReadiness",
+                "getRun",
+                "listQueues",
+                "listRuns",
+                "stopRun",
+                "submitRun",
+                "whoAmI"
+            ]
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! Queues: their numbers are for those who may `get` the Queue.
+
+use std::sync::Arc;
+
+use api_types::rest::{Page, Problem, QueueView};
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Limit;
+use crate::authentication::Caller;
+use crate::authorization::Access;
+use crate::names::ObjectName;
+use crate::problem::{ApiError, LoginProblems};
+use crate::server::Server;
+use crate::{page_token, views};
+
+/// Which page of queues.
+#[derive(Deserialize, IntoParams, Debug)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct QueueListQuery {
+    /// The most queues on the page.
+    #[serde(default)]
+    #[param(value_type = u16, minimum = 1, maximum = 500, required = false)]
+    limit: Limit,
+    /// The `continue` of the page before.
+    #[serde(default, rename = "continue")]
+    continue_token: Option<String>,
+}
+
+/// Every queue that the caller may see, by name.
+#[utoipa::path(
+    get,
+    path = "/v1/queues",
+    operation_id = "listQueues",
+    tag = "queues",
+    params(QueueListQuery),
+    responses(
+        (status = 200, description = "One page.", body = Page<QueueView>),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+        LoginProblems,
+    )
+)]
+pub async fn list(
+    State(server): State<Arc<Server>>,
+    Caller(identity): Caller,
+    query: Result<Query<QueueListQuery>, QueryRejection>,
+) -> Result<Json<Page<QueueView>>, ApiError> {
+    let Query(QueueListQuery { limit, continue_token }) = query?;
+    let after = continue_token.as_deref().map(page_token::decode::<1>).transpose()?.map(|[name]| name);
+    let queues = server.cache()?.queues().after(after.as_deref());
+    // One more than the page holds tells whether another page follows.
+    let enough = limit.get() + 1;
+    let mut queues = if server.authorizer().allows(&identity, &Access::queue("get", None)).await? {
+        queues.into_iter().take(enough).collect()
+    } else {
+        let access = |queue: &Arc<api_types::Queue>| Access::queue("get", queue.metadata.name.as_deref());
+        server.authorizer().visible(&identity, queues, enough, access).await?
+    };
+    let more = queues.len() > limit.get();
+    queues.truncate(limit.get());
+    let last = queues.last().filter(|_| more).and_then(|queue| queue.metadata.name.as_deref());
+    let continue_token = last.map(|name| page_token::encode(&[name]));
+    Ok(Json(Page { items: queues.iter().map(|queue| views::queue_view(queue)).collect(), continue_token }))
+}
+
+/// One queue.
+#[utoipa::path(
+    get,
+    path = "/v1/queues/{name}",
+    operation_id = "getQueue",
+    tag = "queues",
+    params(("name" = String, Path, description = "The queue.", max_length = 253)),
+    responses(
+        (status = 200, description = "The queue.", body = QueueView),
+        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such queue.", body = Problem, content_type = "application/problem+json"),
+        LoginProblems,
+    )
+)]
+pub async fn get(
+    State(server): State<Arc<Server>>,
+    Caller(identity): Caller,
+    path: Result<Path<ObjectName>, PathRejection>,
+) -> Result<Json<QueueView>, ApiError> {
+    let Path(name) = path?;
+    server.authorizer().require(&identity, Access::queue("get", Some(name.as_str()))).await?;
+    let queue = server.cache()?.queues().get(name.as_str());
+    let queue = queue.ok_or_else(|| ApiError::not_found("queue", name.as_str()))?;
+    Ok(Json(views::queue_view(&queue)))
+}

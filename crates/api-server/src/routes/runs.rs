@@ -1,0 +1,271 @@
+//! Runs: read from the cache as far as the caller may see, written as the caller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::rest::{Page, Problem, RunSummary, RunView, Why};
+use api_types::{JobFile, Run, RunPhase};
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Limit;
+use crate::authentication::Caller;
+use crate::authorization::Access;
+use crate::identity::Identity;
+use crate::names::{NamespaceName, ObjectName};
+use crate::problem::{ApiError, LoginProblems};
+use crate::run_index::{self, Position, Visible};
+use crate::server::Server;
+use crate::{views, writes};
+
+/// How long an answer to a write waits for the cache to show it; a watch takes milliseconds.
+const READ_YOUR_WRITES_BOUND: Duration = Duration::from_secs(2);
+
+/// Which runs.
+#[derive(Deserialize, IntoParams, Debug)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RunListQuery {
+    /// Only runs of this namespace. Without it, of every namespace that the caller may list runs in.
+    #[serde(default)]
+    #[param(value_type = Option<String>, max_length = 63)]
+    namespace: Option<NamespaceName>,
+    /// Only runs that are charged to this queue.
+    #[serde(default)]
+    #[param(value_type = Option<String>, max_length = 253)]
+    queue: Option<ObjectName>,
+    /// Only runs in this phase.
+    #[serde(default)]
+    #[param(inline)]
+    phase: Option<RunPhase>,
+    /// The most runs on the page.
+    #[serde(default)]
+    #[param(value_type = u16, minimum = 1, maximum = 500, required = false)]
+    limit: Limit,
+    /// The `continue` of the page before.
+    #[serde(default, rename = "continue")]
+    continue_token: Option<String>,
+}
+
+/// How to submit.
+#[derive(Deserialize, IntoParams, Debug)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub struct SubmitQuery {
+    /// Check everything, create nothing.
+    #[serde(default)]
+    #[param(required = false)]
+    dry_run: bool,
+}
+
+/// The namespace in a path.
+#[derive(Deserialize, IntoParams, Debug)]
+#[into_params(parameter_in = Path)]
+pub struct NamespacePath {
+    /// The tenant.
+    #[param(value_type = String, max_length = 63)]
+    namespace: NamespaceName,
+}
+
+/// The run in a path.
+#[derive(Deserialize, IntoParams, Debug)]
+#[into_params(parameter_in = Path)]
+pub struct RunPath {
+    /// The tenant.
+    #[param(value_type = String, max_length = 63)]
+    namespace: NamespaceName,
+    /// The run.
+    #[param(value_type = String, max_length = 253)]
+    name: ObjectName,
+}
+
+/// Runs that the caller may see, newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/runs",
+    operation_id = "listRuns",
+    tag = "runs",
+    params(RunListQuery),
+    responses(
+        (status = 200, description = "One page.", body = Page<RunSummary>),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+        LoginProblems,
+    )
+)]
+pub async fn list(
+    State(server): State<Arc<Server>>,
+    Caller(identity): Caller,
+    query: Result<Query<RunListQuery>, QueryRejection>,
+) -> Result<Json<Page<RunSummary>>, ApiError> {
+    let Query(RunListQuery { namespace, queue, phase, limit, continue_token }) = query?;
+    let visible = visible(&server, &identity, namespace).await?;
+    let after = continue_token.as_deref().map(Position::from_token).transpose()?;
+    let query = run_index::Query { visible, phase, after, limit: limit.get() };
+
+    let cache = server.cache()?;
+    let queues = cache.queues();
+    let is_wanted = |run: &Run| {
+        queue
+            .as_ref()
+            .is_none_or(|queue| views::effective_queue(run, &queues).as_deref() == Some(queue.as_str()))
+    };
+    let (runs, more) = cache.runs().page(&query, is_wanted);
+    let continue_token = runs.last().filter(|_| more).map(|run| Position::of(run).to_token());
+    Ok(Json(Page {
+        items: runs.iter().map(|run| views::run_summary(run, &queues)).collect(),
+        continue_token,
+    }))
+}
+
+/// Submits a job file.
+#[utoipa::path(
+    post,
+    path = "/v1/namespaces/{namespace}/runs",
+    operation_id = "submitRun",
+    tag = "runs",
+    params(NamespacePath, SubmitQuery),
+    request_body(content = JobFile, description = "The job file as JSON; at most 256 KiB."),
+    responses(
+        (status = 200, description = "What would be created (dry run).", body = RunView),
+        (status = 201, description = "The run.", body = RunView),
+        (status = 400, description = "A parameter is wrong, or the body is no JSON.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such namespace.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "There is a run of this name.", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large.", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not application/json.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The job file is not valid.", body = Problem, content_type = "application/problem+json"),
+        LoginProblems,
+    )
+)]
+pub async fn submit(
+    State(server): State<Arc<Server>>,
+    Caller(identity): Caller,
+    path: Result<Path<NamespacePath>, PathRejection>,
+    query: Result<Query<SubmitQuery>, QueryRejection>,
+    body: Result<Json<JobFile>, JsonRejection>,
+) -> Result<(StatusCode, Json<RunView>), ApiError> {
+    let namespace = path?.0.namespace;
+    server.authorizer().require(&identity, Access::runs("create", Some(namespace.as_str()))).await?;
+    let dry_run = query?.0.dry_run;
+    let job_file = body?.0;
+
+    let spec = job_file.compile(server.default_image()).map_err(|error| {
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "InvalidJobFile", error.to_string())
+    })?;
+    let name = job_file.name.as_deref();
+    let run = writes::create_run(server.client(), &identity, namespace.as_str(), name, spec, dry_run).await?;
+    if dry_run {
+        return Ok((StatusCode::OK, Json(views::run_view(&run, &server.cache()?.queues()))));
+    }
+    let (name, uid) = (run.metadata.name.clone().unwrap_or_default(), run.metadata.uid.clone());
+    let cache = server.cache()?;
+    cache
+        .wait_for_run(namespace.as_str(), &name, READ_YOUR_WRITES_BOUND, |seen| seen.metadata.uid == uid)
+        .await;
+    Ok((StatusCode::CREATED, Json(views::run_view(&run, &cache.queues()))))
+}
+
+/// One run.
+#[utoipa::path(
+    get,
+    path = "/v1/namespaces/{namespace}/runs/{name}",
+    operation_id = "getRun",
+    tag = "runs",
+    params(RunPath),
+    responses(
+        (status = 200, description = "The run.", body = RunView),
+        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such run.", body = Problem, content_type = "application/problem+json"),
+        LoginProblems,
+    )
+)]
+pub async fn get(
+    State(server): State<Arc<Server>>,
+    Caller(identity): Caller,
+    path: Result<Path<RunPath>, PathRejection>,
+) -> Result<Json<RunView>, ApiError> {
+    let run = visible_run(&server, &identity, &path?.0).await?;
+    Ok(Json(views::run_view(&run, &server.cache()?.queues())))
+}
+
+/// Why a run is where it is: every reason to wait, with numbers.
+#[utoipa::path(
+    get,
+    path = "/v1/namespaces/{namespace}/runs/{name}/why",
+    operation_id = "explainRun",
+    tag = "runs",
+    params(RunPath),
+    responses(
+        (status = 200, description = "Why.", body = Why),
+        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such run.", body = Problem, content_type = "application/problem+json"),
+        LoginProblems,
+    )
+)]
+pub async fn why(
+    State(server): State<Arc<Server>>,
+    Caller(identity): Caller,
+    path: Result<Path<RunPath>, PathRejection>,
+) -> Result<Json<Why>, ApiError> {
+    let run = visible_run(&server, &identity, &path?.0).await?;
+    Ok(Json(views::why(&run, &server.cache()?.queues())))
+}
+
+/// Stops a run; its record stays. Stopping a run twice, or one that is over, is fine.
+#[utoipa::path(
+    post,
+    path = "/v1/namespaces/{namespace}/runs/{name}/stop",
+    operation_id = "stopRun",
+    tag = "runs",
+    params(RunPath),
+    responses(
+        (status = 200, description = "The run, which will stop.", body = RunView),
+        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such run.", body = Problem, content_type = "application/problem+json"),
+        LoginProblems,
+    )
+)]
+pub async fn stop(
+    State(server): State<Arc<Server>>,
+    Caller(identity): Caller,
+    path: Result<Path<RunPath>, PathRejection>,
+) -> Result<Json<RunView>, ApiError> {
+    let RunPath { namespace, name } = path?.0;
+    let (namespace, name) = (namespace.as_str(), name.as_str());
+    server.authorizer().require(&identity, Access::run("patch", namespace, name)).await?;
+    let run = writes::stop_run(server.client(), &identity, namespace, name).await?;
+    let cache = server.cache()?;
+    cache.wait_for_run(namespace, name, READ_YOUR_WRITES_BOUND, |seen| seen.spec.stop).await;
+    Ok(Json(views::run_view(&run, &cache.queues())))
+}
+
+/// What a list may show: a named namespace must be allowed, unnamed ones are left out if they are not.
+async fn visible(
+    server: &Server,
+    identity: &Identity,
+    namespace: Option<NamespaceName>,
+) -> Result<Visible, ApiError> {
+    if let Some(namespace) = namespace {
+        server.authorizer().require(identity, Access::runs("list", Some(namespace.as_str()))).await?;
+        return Ok(Visible::Namespaces(vec![namespace.as_str().to_owned()]));
+    }
+    if server.authorizer().allows(identity, &Access::runs("list", None)).await? {
+        return Ok(Visible::Everything);
+    }
+    let namespaces = server.cache()?.runs().namespaces();
+    let count = namespaces.len();
+    let access = |namespace: &String| Access::runs("list", Some(namespace));
+    Ok(Visible::Namespaces(server.authorizer().visible(identity, namespaces, count, access).await?))
+}
+
+/// The run, if the caller may see it; whether it exists is told only then.
+async fn visible_run(server: &Server, identity: &Identity, path: &RunPath) -> Result<Arc<Run>, ApiError> {
+    let (namespace, name) = (path.namespace.as_str(), path.name.as_str());
+    server.authorizer().require(identity, Access::run("get", namespace, name)).await?;
+    let run = server.cache()?.runs().get(namespace, name);
+    run.ok_or_else(|| ApiError::not_found("run", &format!("{namespace}/{name}")))
+}

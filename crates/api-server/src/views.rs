@@ -1,0 +1,170 @@
+//! Objects as the API shows them. Pure.
+
+use api_types::names::SUBMITTED_BY_ANNOTATION;
+use api_types::rest::{QueueView, RunSummary, RunView, Why};
+use api_types::run::Reason;
+use api_types::{Queue, Run, RunPhase, RunStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::queue_index::QueueIndex;
+
+/// The queue that a run is charged to, as the scheduler finds it.
+pub fn effective_queue(run: &Run, queues: &QueueIndex) -> Option<String> {
+    let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
+    run.spec.queue.clone().or_else(|| queues.of_namespace(namespace).map(str::to_owned))
+}
+
+/// A run in a list.
+pub fn run_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
+    let status = run.status.clone().unwrap_or_default();
+    let binding = reasons_to_wait(&status).first();
+    RunSummary {
+        namespace: run.metadata.namespace.clone().unwrap_or_default(),
+        name: run.metadata.name.clone().unwrap_or_default(),
+        queue: effective_queue(run, queues),
+        priority: run.spec.priority,
+        phase: status.phase,
+        reason: binding.map(|reason| reason.code.clone()).or_else(|| status.reason.clone()),
+        message: binding.map(|reason| reason.message.clone()).or_else(|| status.message.clone()),
+        stop: run.spec.stop,
+        members: run.spec.members,
+        gpus_per_member: run.spec.gpus_per_member,
+        gpu_type: run.spec.gpu_type.clone(),
+        member_counts: status.members,
+        created_at: created_at(run),
+        started_at: status.started_at.as_ref().map(rfc3339),
+        finished_at: status.finished_at.as_ref().map(rfc3339),
+    }
+}
+
+/// A run with all that is known of it.
+pub fn run_view(run: &Run, queues: &QueueIndex) -> RunView {
+    let annotations = run.metadata.annotations.as_ref();
+    RunView {
+        summary: run_summary(run, queues),
+        time_limit_seconds: run.spec.time_limit_seconds,
+        image: run.spec.image.clone(),
+        command: run.spec.command.clone(),
+        attempts: run.status.as_ref().map(|status| status.attempts.clone()).unwrap_or_default(),
+        reasons: run.status.as_ref().map(|status| reasons_to_wait(status).to_vec()).unwrap_or_default(),
+        submitted_by: annotations.and_then(|annotations| annotations.get(SUBMITTED_BY_ANNOTATION).cloned()),
+    }
+}
+
+/// Why a run is where it is.
+pub fn why(run: &Run, queues: &QueueIndex) -> Why {
+    let status = run.status.clone().unwrap_or_default();
+    Why {
+        namespace: run.metadata.namespace.clone().unwrap_or_default(),
+        name: run.metadata.name.clone().unwrap_or_default(),
+        phase: status.phase,
+        queue: effective_queue(run, queues),
+        created_at: created_at(run),
+        started_at: status.started_at.as_ref().map(rfc3339),
+        finished_at: status.finished_at.as_ref().map(rfc3339),
+        message: status.message.clone(),
+        member_counts: status.members,
+        reasons: reasons_to_wait(&status).to_vec(),
+    }
+}
+
+/// A queue.
+pub fn queue_view(queue: &Queue) -> QueueView {
+    let status = queue.status.clone().unwrap_or_default();
+    let gpus = |amounts: &Option<api_types::ResourceAmounts>| {
+        amounts.as_ref().map(|amounts| amounts.gpus.clone()).filter(|gpus| !gpus.is_empty())
+    };
+    QueueView {
+        name: queue.metadata.name.clone().unwrap_or_default(),
+        parent: queue.spec.parent.clone(),
+        weight: queue.spec.weight,
+        quota_gpus: gpus(&queue.spec.quota),
+        limit_gpus: gpus(&queue.spec.limit),
+        used_gpus: status.used_gpus,
+        gangs_running: status.gangs_running,
+        gangs_waiting: status.gangs_waiting,
+        namespaces: queue.spec.namespaces.clone(),
+    }
+}
+
+/// The scheduler's reasons, as long as they are about the present: a run that has its GPUs waits for nothing.
+fn reasons_to_wait(status: &RunStatus) -> &[Reason] {
+    match (&status.waiting, status.phase) {
+        (Some(waiting), RunPhase::Pending) => &waiting.reasons,
+        _ => &[],
+    }
+}
+
+fn created_at(run: &Run) -> String {
+    run.metadata.creation_timestamp.as_ref().map(rfc3339).unwrap_or_default()
+}
+
+fn rfc3339(time: &Time) -> String {
+    time.0.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use api_types::run::{Reason, Waiting};
+    use api_types::{Queue, QueueSpec, Run, RunPhase, RunSpec, RunStatus};
+
+    use super::{queue_view, run_summary, run_view, why};
+    use crate::queue_index::QueueIndex;
+
+    fn waiting_run(phase: RunPhase) -> Run {
+        let mut run = Run::new("llama-ft", RunSpec { members: 4, gpus_per_member: 8, ..RunSpec::default() });
+        run.metadata.namespace = Some("nlp".to_owned());
+        let reason = |code: &str, message: &str| Reason {
+            code: code.to_owned(),
+            message: message.to_owned(),
+            ..Reason::default()
+        };
+        run.status = Some(RunStatus {
+            phase,
+            reason: Some("Waiting".to_owned()),
+            message: Some("waits for GPUs".to_owned()),
+            waiting: Some(Waiting {
+                reasons: vec![reason("QuotaExceeded", "full"), reason("NoNodes", "none free")],
+            }),
+            ..RunStatus::default()
+        });
+        run
+    }
+
+    fn queues() -> QueueIndex {
+        let mut queues = QueueIndex::default();
+        let spec = QueueSpec { namespaces: vec!["nlp".to_owned()], ..QueueSpec::default() };
+        queues.apply(Arc::new(Queue::new("h100", spec)));
+        queues
+    }
+
+    #[test]
+    fn a_waiting_run_shows_its_most_binding_reason_and_all_of_them_on_demand() {
+        let run = waiting_run(RunPhase::Pending);
+        let summary = run_summary(&run, &queues());
+        assert_eq!(summary.reason.as_deref(), Some("QuotaExceeded"));
+        assert_eq!(summary.message.as_deref(), Some("full"));
+        assert_eq!(why(&run, &queues()).reasons.len(), 2);
+        assert_eq!(run_view(&run, &queues()).reasons.len(), 2);
+    }
+
+    #[test]
+    fn reasons_from_before_it_got_its_gpus_are_not_shown() {
+        let run = waiting_run(RunPhase::Running);
+        assert_eq!(run_summary(&run, &queues()).reason.as_deref(), Some("Waiting"));
+        assert_eq!(why(&run, &queues()).reasons, []);
+    }
+
+    #[test]
+    fn a_run_that_names_no_queue_is_shown_with_the_queue_of_its_namespace() {
+        assert_eq!(run_summary(&waiting_run(RunPhase::Pending), &queues()).queue.as_deref(), Some("h100"));
+        assert_eq!(run_summary(&waiting_run(RunPhase::Pending), &QueueIndex::default()).queue, None);
+    }
+
+    #[test]
+    fn a_queue_without_a_quota_on_gpus_has_none_rather_than_an_empty_one() {
+        assert_eq!(queue_view(&Queue::new("free", QueueSpec::default())).quota_gpus, None);
+    }
+}

@@ -1,0 +1,87 @@
+//! Writes, made as the caller: Kubernetes decides by their rights, and its audit log names them.
+//!
+//! This server's own identity may create or change nothing; it may only act as others, and only for this.
+
+use std::collections::BTreeMap;
+
+use api_types::names::{API_SERVER_FIELD_MANAGER, SUBMITTED_BY_ANNOTATION};
+use api_types::{Run, RunSpec};
+use http::Request;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Request as KubeRequest;
+use kube::{Client, Resource};
+
+use crate::identity::Identity;
+use crate::problem::ApiError;
+
+/// Prefix of the names that Kubernetes makes up for runs without one.
+const GENERATED_NAME_PREFIX: &str = "run-";
+
+/// Creates a run, or only checks it.
+pub async fn create_run(
+    client: &Client,
+    identity: &Identity,
+    namespace: &str,
+    name: Option<&str>,
+    spec: RunSpec,
+    dry_run: bool,
+) -> Result<Run, ApiError> {
+    let mut run = Run::new(name.unwrap_or_default(), spec);
+    if name.is_none() {
+        run.metadata.name = None;
+        run.metadata.generate_name = Some(GENERATED_NAME_PREFIX.to_owned());
+    }
+    // An admission policy refuses any other name here, so it says who submitted the run and not who claims to.
+    run.metadata.annotations =
+        Some(BTreeMap::from([(SUBMITTED_BY_ANNOTATION.to_owned(), identity.username().to_owned())]));
+    let parameters = PostParams { dry_run, field_manager: Some(API_SERVER_FIELD_MANAGER.to_owned()) };
+    let body = serde_json::to_vec(&run).map_err(|error| broken(&error))?;
+    let request = runs(namespace).create(&parameters, body).map_err(|error| broken(&error))?;
+    send_as(client, identity, request).await
+}
+
+/// Asks for a run to be stopped.
+pub async fn stop_run(
+    client: &Client,
+    identity: &Identity,
+    namespace: &str,
+    name: &str,
+) -> Result<Run, ApiError> {
+    let parameters =
+        PatchParams { field_manager: Some(API_SERVER_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let patch = Patch::Merge(serde_json::json!({ "spec": { "stop": true } }));
+    let request = runs(namespace).patch(name, &parameters, &patch).map_err(|error| broken(&error))?;
+    send_as(client, identity, request).await
+}
+
+fn runs(namespace: &str) -> KubeRequest {
+    KubeRequest::new(Run::url_path(&(), Some(namespace)))
+}
+
+async fn send_as(
+    client: &Client,
+    identity: &Identity,
+    mut request: Request<Vec<u8>>,
+) -> Result<Run, ApiError> {
+    let headers = identity.impersonation_headers().map_err(|error| broken(&error))?;
+    request.headers_mut().extend(headers);
+    client.request(request).await.map_err(|error| {
+        let error = ApiError::from_kube_write(error);
+        match identity.groups_left_out().as_slice() {
+            [] => error,
+            groups if error.0.code == "Forbidden" => error.hint(format!(
+                "rights that come by {} do not count here: bind a role to your name or to a group of your own",
+                groups.join(", ")
+            )),
+            _ => error,
+        }
+    })
+}
+
+fn broken(error: &dyn std::fmt::Display) -> ApiError {
+    ApiError::new(
+        http::StatusCode::INTERNAL_SERVER_ERROR,
+        "Internal",
+        format!("cannot build the request: {error}"),
+    )
+}

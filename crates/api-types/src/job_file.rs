@@ -1,0 +1,188 @@
+//! The ten-line job file. Only `run` and `gpus` are required; everything else has a default.
+//!
+//! ```yaml
+//! name: llama-ft
+//! gpus: 8x H100
+//! nodes: 4
+//! time: 24h
+//! run: torchrun train.py
+//! ```
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::duration;
+use crate::gpu_request::GpuRequest;
+use crate::run::{EnvironmentVariable, PodAnnotation, PriorityTier, RunSpec};
+use crate::text;
+
+/// What a researcher writes.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct JobFile {
+    /// The run's name. Without it, one is made up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: Option<String>,
+    /// GPUs of each node: a count, or a count and a type, such as `8x H100`.
+    pub gpus: GpuRequest,
+    /// How many nodes (members) start together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub nodes: Option<u32>,
+    /// How long it may run, such as `24h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// The queue that is charged. Without it, the queue of the namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The tier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityTier>,
+    /// The container image. Without it, the platform's default image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// A shell command that runs before `run`, on every node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+    /// The shell command that every node runs. `torchrun` needs no flags: the rendezvous variables are set.
+    pub run: String,
+    /// Environment variables.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
+    #[schemars(schema_with = "text::map_schema")]
+    pub env: BTreeMap<String, String>,
+    /// CPU of each node, such as `32` or `500m`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::optional")]
+    #[schemars(schema_with = "text::optional_schema")]
+    pub cpu: Option<String>,
+    /// Memory of each node, such as `256Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::optional")]
+    #[schemars(schema_with = "text::optional_schema")]
+    pub memory: Option<String>,
+    /// Annotations for the pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
+    #[schemars(schema_with = "text::map_schema")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Why a job file does not compile.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// `time` is no duration.
+    #[error("time: {0}")]
+    Time(#[from] duration::Error),
+    /// `run` is empty.
+    #[error("run: is empty, so there is nothing to do")]
+    EmptyRun,
+    /// `nodes` is zero.
+    #[error("nodes: must be at least 1")]
+    NoNodes,
+    /// `gpus` names a type but asks for none.
+    #[error("gpus: names a type but asks for 0 GPUs; leave the type out, or ask for at least 1")]
+    TypeWithoutGpus,
+}
+
+impl JobFile {
+    /// The Run that this file asks for.
+    pub fn compile(&self, default_image: &str) -> Result<RunSpec, Error> {
+        if self.run.trim().is_empty() {
+            return Err(Error::EmptyRun);
+        }
+        if self.nodes == Some(0) {
+            return Err(Error::NoNodes);
+        }
+        if self.gpus.count == 0 && self.gpus.gpu_type.is_some() {
+            return Err(Error::TypeWithoutGpus);
+        }
+        Ok(RunSpec {
+            queue: self.queue.clone(),
+            members: self.nodes.unwrap_or(1),
+            gpus_per_member: self.gpus.count,
+            gpu_type: self.gpus.gpu_type.clone(),
+            priority: self.priority.unwrap_or_default(),
+            time_limit_seconds: self.time.as_deref().map(duration::parse_seconds).transpose()?,
+            image: self.image.clone().unwrap_or_else(|| default_image.to_owned()),
+            command: vec!["/bin/sh".to_owned(), "-c".to_owned(), self.script()],
+            env: self.env.iter().map(|(name, value)| environment_variable(name, value)).collect(),
+            cpu: self.cpu.clone(),
+            memory: self.memory.clone(),
+            annotations: self.annotations.iter().map(|(name, value)| pod_annotation(name, value)).collect(),
+            stop: false,
+        })
+    }
+
+    /// Set-up first; `exec` is left to the user, so that `run` may be several commands.
+    fn script(&self) -> String {
+        match &self.setup {
+            Some(setup) => format!("set -e\n{setup}\n{}", self.run),
+            None => self.run.clone(),
+        }
+    }
+}
+
+fn environment_variable(name: &str, value: &str) -> EnvironmentVariable {
+    EnvironmentVariable { name: name.to_owned(), value: value.to_owned() }
+}
+
+fn pod_annotation(name: &str, value: &str) -> PodAnnotation {
+    PodAnnotation { name: name.to_owned(), value: value.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, JobFile};
+
+    fn parse(json: &str) -> JobFile {
+        serde_json::from_str(json).expect("the test's job file is valid")
+    }
+
+    #[test]
+    fn two_lines_are_enough() {
+        let spec = parse(r#"{"gpus": 1, "run": "python train.py"}"#).compile("pytorch:2").expect("compiles");
+        assert_eq!((spec.members, spec.gpus_per_member, spec.gpu_type.as_deref()), (1, 1, None));
+        assert_eq!(spec.image, "pytorch:2");
+        assert_eq!(spec.command, ["/bin/sh", "-c", "python train.py"]);
+    }
+
+    #[test]
+    fn setup_runs_first_and_stops_the_job_when_it_fails() {
+        let spec = parse(r#"{"gpus": "8x H100", "nodes": 4, "time": "24h", "setup": "pip install .", "run": "torchrun train.py"}"#)
+            .compile("image")
+            .expect("compiles");
+        assert_eq!(spec.command[2], "set -e\npip install .\ntorchrun train.py");
+        assert_eq!(spec.time_limit_seconds, Some(86_400));
+        assert_eq!((spec.members, spec.gpus_per_member, spec.gpu_type.as_deref()), (4, 8, Some("H100")));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_line_to_mend() {
+        for (json, expect) in [
+            (r#"{"gpus": 1, "run": " "}"#, Error::EmptyRun),
+            (r#"{"gpus": 1, "nodes": 0, "run": "x"}"#, Error::NoNodes),
+            (r#"{"gpus": "0x H100", "run": "x"}"#, Error::TypeWithoutGpus),
+        ] {
+            assert_eq!(parse(json).compile("image"), Err(expect), "{json}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_need_no_quotes_but_fractions_and_booleans_do() {
+        let job = parse(r#"{"gpus": 1, "run": "x", "cpu": 32, "env": {"EPOCHS": 3, "RATE": "1e-4"}}"#);
+        assert_eq!(job.cpu.as_deref(), Some("32"));
+        assert_eq!(job.env["EPOCHS"], "3");
+        for line in [r#""cpu": 0.5"#, r#""env": {"PYTHON": 3.10}"#, r#""env": {"DEBUG": true}"#] {
+            let error = serde_json::from_str::<JobFile>(&format!(r#"{{"gpus": 1, "run": "x", {line}}}"#));
+            assert!(error.expect_err("ambiguous").to_string().contains("in quotes"), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_line_is_an_error_and_not_ignored() {
+        let error =
+            serde_json::from_str::<JobFile>(r#"{"gpus": 1, "run": "x", "gpu": 2}"#).expect_err("unknown");
+        assert!(error.to_string().contains("unknown field `gpu`"), "{error}");
+    }
+}

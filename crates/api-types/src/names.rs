@@ -1,0 +1,63 @@
+//! Names that several binaries must spell alike.
+
+/// `spec.schedulerName` of the pods we place.
+pub const SCHEDULER_NAME: &str = "warpyard";
+/// The namespace our own processes live in.
+pub const SYSTEM_NAMESPACE: &str = "warpyard-system";
+/// Service accounts, in [`SYSTEM_NAMESPACE`]; each binary has its own identity and rights.
+pub const SCHEDULER_SERVICE_ACCOUNT: &str = "warpyard-scheduler";
+/// See [`SCHEDULER_SERVICE_ACCOUNT`].
+pub const CONTROLLERS_SERVICE_ACCOUNT: &str = "warpyard-controllers";
+/// See [`SCHEDULER_SERVICE_ACCOUNT`].
+pub const API_SERVER_SERVICE_ACCOUNT: &str = "warpyard-api-server";
+
+/// Server-side apply field managers, one per binary.
+pub const SCHEDULER_FIELD_MANAGER: &str = "warpyard-scheduler";
+/// See [`SCHEDULER_FIELD_MANAGER`].
+pub const CONTROLLERS_FIELD_MANAGER: &str = "warpyard-controllers";
+/// See [`SCHEDULER_FIELD_MANAGER`].
+pub const API_SERVER_FIELD_MANAGER: &str = "warpyard-api-server";
+
+/// The scheduler's Lease, and the one [`crate::SchedulerEpoch`] the fence reads.
+pub const SCHEDULER_LEASE: &str = "warpyard-scheduler";
+/// See [`SCHEDULER_LEASE`].
+pub const SCHEDULER_EPOCH: &str = "warpyard-scheduler";
+/// The Run controller's Lease.
+pub const CONTROLLERS_LEASE: &str = "warpyard-controllers";
+
+/// Label on pods and Jobs: the Run they belong to.
+pub const RUN_LABEL: &str = "warpyard.dev/run";
+/// Label on pods and Jobs: the attempt's number, from 1.
+pub const ATTEMPT_LABEL: &str = "warpyard.dev/attempt";
+/// Label on pods: the queue that is charged. On a pod without it, the one Queue that lists the pod's namespace.
+pub const QUEUE_LABEL: &str = "warpyard.dev/queue";
+/// Label on pods: the gang, unique within a namespace. A pod without it is a gang of one.
+pub const GANG_LABEL: &str = "warpyard.dev/gang";
+/// Annotation on pods: how many members must start together. Without it, a gang is its pods seen so far.
+pub const GANG_SIZE_ANNOTATION: &str = "warpyard.dev/gang-size";
+/// Annotation on pods: the GPU type that must be used, for example `H100`. Without it, any type.
+pub const GPU_TYPE_ANNOTATION: &str = "warpyard.dev/gpu-type";
+
+/// Annotation on Runs: who submitted it through our API. An admission policy (`deploy/submitted-by.yaml`) admits only
+/// the caller's own name and no change.
+pub const SUBMITTED_BY_ANNOTATION: &str = "warpyard.dev/submitted-by";
+
+/// Node label that names the GPU type outright; it wins over what [`GPU_PRODUCT_LABEL`] says.
+pub const GPU_TYPE_NODE_LABEL: &str = "warpyard.dev/gpu-type";
+/// Node label set by NVIDIA's GPU feature discovery, for example `NVIDIA-H100-80GB-HBM3`.
+pub const GPU_PRODUCT_LABEL: &str = "nvidia.com/gpu.product";
+/// Node label: the rack.
+pub const RACK_LABEL: &str = "topology.warpyard.dev/rack";
+/// Taint on GPU nodes that keeps other schedulers' pods away; our pods tolerate it.
+pub const GPU_NODE_TAINT: &str = "warpyard.dev/gpu";
+/// The resource name that NVIDIA's device plugin offers.
+pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
+
+/// Finalizer on a Run and on its Jobs: an attempt's end is recorded in the Run before the Job may vanish,
+/// so that an outside deletion is always seen and never mistaken for "not created yet".
+pub const RUN_FINALIZER: &str = "warpyard.dev/run";
+
+/// Annotation on pods that run on fake (KWOK) nodes: for how long to run, as a Go duration such as `90s`.
+pub const FAKE_RUN_TIME_ANNOTATION: &str = "fake.warpyard.dev/run-time";
+/// Annotation on pods that run on fake (KWOK) nodes: the exit code to end with. Without it, 0.
+pub const FAKE_EXIT_CODE_ANNOTATION: &str = "fake.warpyard.dev/exit-code";

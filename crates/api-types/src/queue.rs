@@ -1,0 +1,116 @@
+//! `Queue`: one tree governs quota, and later fair share, budget and bill.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube_derive::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a queue owns and may hold, and who may use it.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "warpyard.dev",
+    version = "v1alpha1",
+    kind = "Queue",
+    status = "QueueStatus",
+    doc = "A place in the tree that governs who may hold how many GPUs.",
+    shortname = "wq",
+    category = "warpyard",
+    printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parent"),
+    printcolumn(name = "GPUs", type_ = "integer", json_path = ".status.gpusUsed", description = "GPUs held, children included"),
+    printcolumn(name = "Quota", type_ = "integer", json_path = ".status.gpusQuota", description = "GPUs owned, of all types"),
+    printcolumn(name = "Running", type_ = "integer", json_path = ".status.gangsRunning"),
+    printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.gangsWaiting"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("!has(self.spec.parent) || self.spec.parent != self.metadata.name").message("a queue cannot be its own parent")
+)]
+#[x_kube(
+    validation = Rule::new("has(self.parent) == has(oldSelf.parent)").message("parent is immutable: delete the queue and create it elsewhere in the tree"),
+    validation = Rule::new("!has(self.limit) || has(self.quota)").message("a limit needs a quota: set quota, or leave limit out"),
+    validation = Rule::new("!has(self.limit) || !has(self.quota) || !has(self.limit.gpus) || !has(self.quota.gpus) || self.quota.gpus.all(t, !(t in self.limit.gpus) || self.limit.gpus[t] >= self.quota.gpus[t])").message("limit.gpus must be at least quota.gpus for every GPU type"),
+    validation = Rule::new("!has(self.limit) || !has(self.quota) || !has(self.limit.cpu) || !has(self.quota.cpu) || quantity(self.limit.cpu).compareTo(quantity(self.quota.cpu)) >= 0").message("limit.cpu must be at least quota.cpu"),
+    validation = Rule::new("!has(self.limit) || !has(self.quota) || !has(self.limit.memory) || !has(self.quota.memory) || quantity(self.limit.memory).compareTo(quantity(self.quota.memory)) >= 0").message("limit.memory must be at least quota.memory"),
+)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueSpec {
+    /// The queue above this one; a queue without a parent is a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("parent is immutable: delete the queue and create it elsewhere in the tree"))]
+    pub parent: Option<String>,
+    /// Share of what is left over, relative to the siblings.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub weight: u32,
+    /// What the queue owns, its children included. Without a quota, only the queues above bound it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<ResourceAmounts>,
+    /// The most the queue may hold, its children included, when the queues above have room: quota plus what it
+    /// may borrow. What the limit leaves out is bounded by the quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<ResourceAmounts>,
+    /// Namespaces whose runs may use this queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
+    pub namespaces: Vec<String>,
+}
+
+/// Amounts per resource. GPUs are per type: a type that a given map leaves out counts as zero. CPU and memory
+/// left out are not bounded.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[x_kube(
+    validation = Rule::new("!has(self.cpu) || (isQuantity(self.cpu) && !quantity(self.cpu).isLessThan(quantity('0')))").message("cpu must be a quantity of at least 0, for example 64 or 500m"),
+    validation = Rule::new("!has(self.memory) || (isQuantity(self.memory) && !quantity(self.memory).isLessThan(quantity('0')))").message("memory must be a quantity of at least 0, for example 512Gi"),
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceAmounts {
+    /// GPUs by type, for example `{H100: 48}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub gpus: BTreeMap<String, u32>,
+    /// CPU cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "quantity_schema")]
+    pub cpu: Option<Quantity>,
+    /// Memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "quantity_schema")]
+    pub memory: Option<Quantity>,
+}
+
+/// What the scheduler sees in the queue, its children included.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueStatus {
+    /// GPUs held, by type.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub used_gpus: BTreeMap<String, u32>,
+    /// GPUs held, of all types.
+    #[serde(default)]
+    pub gpus_used: u32,
+    /// GPUs owned, of all types; absent without a quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_quota: Option<u32>,
+    /// CPU held, in thousandths of a core.
+    #[serde(default)]
+    pub cpu_used_millis: i64,
+    /// Memory held, in bytes.
+    #[serde(default)]
+    pub memory_used_bytes: i64,
+    /// Gangs of which at least one member has a node.
+    #[serde(default)]
+    pub gangs_running: u32,
+    /// Gangs that wait.
+    #[serde(default)]
+    pub gangs_waiting: u32,
+}
+
+/// A quantity is a string with a bounded length, so that the cost of the rules on it is bounded too.
+fn quantity_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "maxLength": 32, "nullable": true })
+}
+
+fn one() -> u32 {
+    1
+}

@@ -1,0 +1,342 @@
+//! `Run`: a batch job of N identical members that start together.
+//!
+//! ```text
+//!   Pending ──► Starting ──► Running ──► Succeeded
+//!      │            │           │  └───► Failed
+//!      └────────────┴───────────┴──────► Stopped     (spec.stop)
+//! ```
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_core::Rule;
+use kube_derive::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What to run, with how many GPUs, charged to which queue. Everything but `stop` is fixed at creation: a run is
+/// a record, and a changed run is another run.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "warpyard.dev",
+    version = "v1alpha1",
+    kind = "Run",
+    namespaced,
+    status = "RunStatus",
+    doc = "A batch job of identical members that start together or not at all.",
+    shortname = "wr",
+    category = "warpyard",
+    selectable = ".spec.queue",
+    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queue"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Members", type_ = "integer", json_path = ".spec.members"),
+    printcolumn(name = "GPUs", type_ = "integer", json_path = ".spec.gpusPerMember", description = "GPUs of each member"),
+    printcolumn(name = "Type", type_ = "string", json_path = ".spec.gpuType"),
+    printcolumn(name = "Why", type_ = "string", json_path = ".status.reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("self.metadata.name.size() <= 40").message("a run's name has at most 40 characters, because its pods' host names are built from it"),
+    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message("a run's name has lower-case letters, digits and '-', starts with a letter and ends with a letter or digit, because its pods' host names are built from it")
+)]
+#[x_kube(
+    validation = Rule::new("!(has(oldSelf.stop) && oldSelf.stop) || (has(self.stop) && self.stop)").message("a stopped run stays stopped: submit it again instead"),
+    validation = Rule::new("has(self.queue) == has(oldSelf.queue) && has(self.gpuType) == has(oldSelf.gpuType) && has(self.timeLimitSeconds) == has(oldSelf.timeLimitSeconds) && has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.env) == has(oldSelf.env) && has(self.annotations) == has(oldSelf.annotations)").message("a run's spec is immutable but for stop: submit another run"),
+    validation = Rule::new("self.gpusPerMember > 0 || !has(self.gpuType)").message("gpuType without GPUs: set gpusPerMember, or leave gpuType out"),
+)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSpec {
+    /// The queue that is charged. Without it, the one queue that lists the run's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = immutable())]
+    pub queue: Option<String>,
+    /// How many members start together.
+    #[schemars(range(min = 1, max = 10_000))]
+    #[x_kube(validation = immutable())]
+    pub members: u32,
+    /// GPUs of each member.
+    #[serde(default)]
+    #[schemars(range(max = 64))]
+    #[x_kube(validation = immutable())]
+    pub gpus_per_member: u32,
+    /// The GPU type, for example `H100`. Without it, any type, but the same for all members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = immutable())]
+    pub gpu_type: Option<String>,
+    /// The tier; a higher tier is placed first.
+    #[serde(default)]
+    #[x_kube(validation = immutable())]
+    pub priority: PriorityTier,
+    /// How long each member may run, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    #[x_kube(validation = immutable())]
+    pub time_limit_seconds: Option<i64>,
+    /// The container image.
+    #[schemars(length(min = 1, max = 1024))]
+    #[x_kube(validation = immutable())]
+    pub image: String,
+    /// What every member executes.
+    #[schemars(length(min = 1, max = 256), inner(length(max = 65_536)))]
+    #[x_kube(validation = immutable())]
+    pub command: Vec<String>,
+    /// Environment variables, beside the rendezvous variables that every member gets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    #[x_kube(validation = immutable())]
+    pub env: Vec<EnvironmentVariable>,
+    /// CPU of each member, as a Kubernetes quantity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = immutable())]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message("cpu must be a quantity above 0, for example 4 or 500m"))]
+    pub cpu: Option<String>,
+    /// Memory of each member, as a Kubernetes quantity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = immutable())]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message("memory must be a quantity above 0, for example 64Gi"))]
+    pub memory: Option<String>,
+    /// Annotations copied to every pod.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = immutable())]
+    pub annotations: Vec<PodAnnotation>,
+    /// Set to true to stop the run; its record stays.
+    #[serde(default)]
+    pub stop: bool,
+}
+
+/// One environment variable.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvironmentVariable {
+    /// The variable's name.
+    #[schemars(length(min = 1, max = 256))]
+    pub name: String,
+    /// Its value.
+    #[schemars(length(max = 65_536))]
+    pub value: String,
+}
+
+/// One annotation for the run's pods.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodAnnotation {
+    /// The annotation's key.
+    #[schemars(length(min = 1, max = 317))]
+    pub name: String,
+    /// Its value.
+    #[schemars(length(max = 65_536))]
+    pub value: String,
+}
+
+/// Tiers from the least to the most urgent; each is a PriorityClass of the cluster.
+#[derive(
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum PriorityTier {
+    /// Whatever is left over.
+    Exploration,
+    /// Day-to-day work.
+    #[default]
+    Research,
+    /// Training that must be done by a date.
+    Deadline,
+    /// Serving users.
+    Production,
+}
+
+impl PriorityTier {
+    /// Every tier, from the least to the most urgent.
+    pub const ALL: [Self; 4] = [Self::Exploration, Self::Research, Self::Deadline, Self::Production];
+
+    /// The name of the tier's PriorityClass.
+    pub fn priority_class(self) -> &'static str {
+        match self {
+            Self::Exploration => "warpyard-exploration",
+            Self::Research => "warpyard-research",
+            Self::Deadline => "warpyard-deadline",
+            Self::Production => "warpyard-production",
+        }
+    }
+
+    /// The value of the tier's PriorityClass, far apart so that an admin can put classes of their own between.
+    pub fn priority_value(self) -> i32 {
+        match self {
+            Self::Exploration => 1_000,
+            Self::Research => 2_000,
+            Self::Deadline => 3_000,
+            Self::Production => 4_000,
+        }
+    }
+}
+
+/// What has become of the run. `waiting` belongs to the scheduler, everything else to the controllers.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Where the run is in its life.
+    #[serde(default)]
+    pub phase: RunPhase,
+    /// One CamelCase word on why it is there; empty while all is well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// A sentence on why it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Every attempt, oldest first. An attempt is written here before its Job is created.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
+    /// How the members of the last attempt fare.
+    #[serde(default)]
+    pub members: MemberCounts,
+    /// When the first member got going.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When the run was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+    /// See [`crate::conditions::run`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// Why the run has no GPUs yet. Written by the scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+}
+
+/// A run's place in its life.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RunPhase {
+    /// Waits for its GPUs.
+    #[default]
+    Pending,
+    /// Every member has a node; not all of them run yet.
+    Starting,
+    /// Every member runs.
+    Running,
+    /// Every member ended well.
+    Succeeded,
+    /// A member failed, or the run was taken away from outside.
+    Failed,
+    /// Somebody stopped it.
+    Stopped,
+}
+
+impl RunPhase {
+    /// Whether nothing more will happen.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Stopped)
+    }
+}
+
+/// One attempt: one Indexed Job.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// From 1.
+    pub number: u32,
+    /// The Job's name, which is also the headless Service's.
+    pub job_name: String,
+    /// The Job's UID, once it was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_uid: Option<String>,
+    /// How it ended; absent while it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<AttemptOutcome>,
+    /// A sentence on how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How an attempt ended.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptOutcome {
+    /// Every member exited with 0.
+    Succeeded,
+    /// A member failed.
+    Failed,
+    /// Its Job was deleted from outside.
+    Deleted,
+    /// The user asked.
+    Stopped,
+}
+
+/// Members by state; they add up to the run's members once the Job has created all pods.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberCounts {
+    /// Without a node.
+    #[serde(default)]
+    pub waiting: u32,
+    /// With a node, not running yet.
+    #[serde(default)]
+    pub starting: u32,
+    /// Running.
+    #[serde(default)]
+    pub running: u32,
+    /// Ended with 0.
+    #[serde(default)]
+    pub succeeded: u32,
+    /// Ended otherwise.
+    #[serde(default)]
+    pub failed: u32,
+}
+
+/// Why a gang waits, as the scheduler last decided.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    /// Every reason that holds, the most binding first.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub reasons: Vec<Reason>,
+}
+
+/// One reason, for machines (`code` and the numbers) and for people (`message`).
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Reason {
+    /// A CamelCase word, for example `QuotaExceeded`.
+    pub code: String,
+    /// For example `queue nlp holds 40 of 48 H100; asks 32`.
+    pub message: String,
+    /// True when waiting will not help: the run must change.
+    #[serde(default)]
+    pub never: bool,
+    /// The queue that is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The resource that is short, for example `H100`, `cpu` or `memory`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// How much the queue holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<i64>,
+    /// How much it may hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<i64>,
+    /// How much was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<i64>,
+    /// How much is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free: Option<i64>,
+}
+
+fn immutable() -> Rule {
+    Rule::new("self == oldSelf").message("a run's spec is immutable but for stop: submit another run")
+}

@@ -1,0 +1,29 @@
+//! `SchedulerEpoch`: who may schedule. The fence, an admission policy, compares every write of the scheduler's
+//! identity with it; see `docs/decisions/0002-fence.md`.
+
+use kube_derive::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+/// The one leader of the scheduler. The epoch only grows, so a former leader cannot take it back.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[kube(
+    group = "warpyard.dev",
+    version = "v1alpha1",
+    kind = "SchedulerEpoch",
+    plural = "schedulerepochs",
+    doc = "Names the scheduler that may write. The fence's admission policy reads it.",
+    category = "warpyard",
+    printcolumn(name = "Epoch", type_ = "integer", json_path = ".spec.epoch"),
+    printcolumn(name = "Holder", type_ = "string", json_path = ".spec.holder"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[x_kube(validation = Rule::new("self.epoch > oldSelf.epoch").message("the epoch only grows: read the object again and publish a larger one"))]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulerEpochSpec {
+    /// Grows with every change of leader.
+    #[schemars(range(min = 1))]
+    pub epoch: i64,
+    /// UID of the leader's pod, as its token says.
+    #[schemars(length(min = 1, max = 128))]
+    pub holder: String,
+}

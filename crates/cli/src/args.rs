@@ -1,0 +1,220 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use api_types::{RunPhase, duration};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// Submit GPU runs, see why they wait, stop them.
+#[derive(Parser, Debug)]
+#[command(name = "warpyard", version, after_help = AFTER_HELP, disable_help_subcommand = true)]
+pub struct Cli {
+    /// For every command.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER_HELP: &str = "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 not logged in or not allowed, \
+    5 conflict, 6 quota or budget, 7 can never be scheduled, 124 wait timed out, 130 interrupted.";
+
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+pub struct GlobalArgs {
+    /// How to print.
+    #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table, value_name = "FORMAT")]
+    pub output: OutputFormat,
+    /// The namespace; without it, the one given at login.
+    #[arg(short, long, global = true, env = "WARPYARD_NAMESPACE", value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// The server's address; without it, the one given at login.
+    #[arg(long, global = true, env = "WARPYARD_SERVER", value_name = "URL")]
+    pub server: Option<String>,
+    /// The token; others can see it in the list of processes, so prefer --token-file, the environment, or a login.
+    #[arg(long, global = true, env = "WARPYARD_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// A file that holds the token.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// How to print data.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// For people.
+    Table,
+    /// The API's objects as JSON.
+    Json,
+    /// The API's objects as YAML.
+    Yaml,
+    /// Names only, one on each line.
+    Name,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Check a token with the server and remember both.
+    ///
+    /// The token comes from --token-file, from `WARPYARD_TOKEN`, or from standard input.
+    Login,
+    /// Say who the server thinks you are.
+    Whoami,
+    /// Submit a job file.
+    Submit(SubmitArgs),
+    /// List runs, newest first.
+    Ls(LsArgs),
+    /// Show all that is known of a run.
+    Show(RunArgs),
+    /// Say why a run waits, or how it fares. Exits with 7 if it can never start as it is.
+    Why(RunArgs),
+    /// Stop a run; its record stays.
+    Stop(RunArgs),
+    /// List queues: what they own, hold, and who waits.
+    Queues,
+    /// Print the JSON Schema of the job file, for editors.
+    Schema,
+    /// Print a completion script for a shell.
+    Completion {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+/// Arguments of `submit`.
+#[derive(Args, Clone, Debug)]
+pub struct SubmitArgs {
+    /// The job file, YAML or JSON; `-` reads standard input.
+    pub file: PathBuf,
+    /// Wait until the run is over, at most for TIMEOUT (such as 90m) if given. Exits with 1 if the run fails, 7 if it
+    /// can never start, 124 when the time is up.
+    #[arg(long, value_name = "TIMEOUT", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_wait)]
+    pub wait: Option<Wait>,
+    /// Check everything, create nothing.
+    #[arg(long, conflicts_with = "wait")]
+    pub dry_run: bool,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Until it is over.
+    Forever,
+    /// For so long.
+    AtMost(Duration),
+}
+
+/// Arguments of `ls`.
+#[derive(Args, Clone, Debug)]
+pub struct LsArgs {
+    /// Runs of every namespace that you may see.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    /// Only runs that are charged to this queue.
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// Only runs in this state.
+    #[arg(long, value_name = "STATE", ignore_case = true, value_parser = phase_parser())]
+    pub state: Option<RunPhase>,
+    /// The most runs to list.
+    #[arg(long, default_value_t = 100, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub limit: u32,
+}
+
+/// Names one run.
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// The run, as NAME or NAMESPACE/NAME.
+    #[arg(value_name = "RUN")]
+    pub run: String,
+}
+
+fn parse_wait(text: &str) -> Result<Wait, duration::Error> {
+    if text.is_empty() {
+        return Ok(Wait::Forever);
+    }
+    // Seconds of a duration are positive.
+    Ok(Wait::AtMost(Duration::from_secs(duration::parse_seconds(text)?.unsigned_abs())))
+}
+
+fn phase_parser() -> impl TypedValueParser<Value = RunPhase> {
+    let phases = [
+        ("pending", RunPhase::Pending),
+        ("starting", RunPhase::Starting),
+        ("running", RunPhase::Running),
+        ("succeeded", RunPhase::Succeeded),
+        ("failed", RunPhase::Failed),
+        ("stopped", RunPhase::Stopped),
+    ];
+    PossibleValuesParser::new(phases.map(|(name, _)| name)).map(move |text| {
+        let text = text.to_ascii_lowercase();
+        phases
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, phase)| *phase)
+            .expect("one of the possible values")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use api_types::RunPhase;
+    use clap::{CommandFactory, Parser};
+
+    use super::{Cli, Command, Wait};
+
+    fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("warpyard").chain(arguments.iter().copied()))
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wait_takes_a_bound_or_none_and_never_eats_the_file() {
+        for (arguments, expect) in [
+            (vec!["submit", "job.yaml"], None),
+            (vec!["submit", "--wait", "job.yaml"], Some(Wait::Forever)),
+            (vec!["submit", "job.yaml", "--wait=90m"], Some(Wait::AtMost(Duration::from_mins(90)))),
+        ] {
+            let Command::Submit(submit) = parse(&arguments).expect("valid").command else {
+                panic!("not submit")
+            };
+            assert_eq!(submit.wait, expect, "{arguments:?}");
+            assert_eq!(submit.file.to_str(), Some("job.yaml"));
+        }
+    }
+
+    #[test]
+    fn wrong_usage_exits_with_2() {
+        for arguments in [
+            vec![],
+            vec!["submit"],
+            vec!["submit", "a", "--wait=soon"],
+            vec!["submit", "a", "--wait", "--dry-run"],
+            vec!["ls", "-A", "-n", "a"],
+            vec!["ls", "--state", "asleep"],
+            vec!["ls", "-o", "xml"],
+            vec!["fly"],
+        ] {
+            assert_eq!(parse(&arguments).expect_err("wrong usage").exit_code(), 2, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn states_are_read_in_any_case() {
+        let Command::Ls(ls) = parse(&["ls", "--state", "Failed"]).expect("valid").command else {
+            panic!("not ls")
+        };
+        assert_eq!(ls.state, Some(RunPhase::Failed));
+    }
+}

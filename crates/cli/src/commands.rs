@@ -1,0 +1,241 @@
+//! The commands: ask the server, render what it says.
+
+use api_client::{Client, RunFilter};
+use api_types::rest::{Page, QueueView, RunSummary, RunView};
+use clap::CommandFactory;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::args::{Cli, Command, LsArgs, OutputFormat, RunArgs, SubmitArgs};
+use crate::exit::{Exit, Failure, Output};
+use crate::session::Session;
+use crate::{job_file, render, wait};
+
+/// The largest page the server gives.
+const PAGE_MAX: u32 = 500;
+/// Queues are listed whole: 2,000 in a large cluster, 100,000 at most.
+const QUEUE_PAGES_MAX: usize = 200;
+
+/// Runs one command.
+pub async fn run(cli: Cli) -> Result<Output, Failure> {
+    let Cli { global, command } = cli;
+    let format = global.output;
+    match command {
+        Command::Schema => return Ok(Output::data(job_file::job_file_schema_json())),
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "warpyard", &mut script);
+            return Ok(Output::data(String::from_utf8_lossy(&script)));
+        }
+        _ => {}
+    }
+    let session = Session::open(global)?;
+    let warning = session.warning().unwrap_or_default();
+    let output = match command {
+        Command::Login => login(&session, format).await,
+        Command::Whoami => whoami(&session, format).await,
+        Command::Submit(args) => submit(&session, format, &args).await,
+        Command::Ls(args) => ls(&session, format, &args).await,
+        Command::Show(args) => show(&session, format, &args).await,
+        Command::Why(args) => why(&session, format, &args).await,
+        Command::Stop(args) => stop(&session, format, &args).await,
+        Command::Queues => queues(&session, format).await,
+        Command::Schema | Command::Completion { .. } => unreachable!("answered above"),
+    }?;
+    Ok(output.note(warning))
+}
+
+async fn login(session: &Session, format: OutputFormat) -> Result<Output, Failure> {
+    let (client, config) = session.login()?;
+    let you = client.who_am_i().await?;
+    let path = session.save(&config)?;
+    let stdout = if format == OutputFormat::Table {
+        String::new()
+    } else {
+        print(format, &you, || you.username.clone())?
+    };
+    let place = config.namespace.as_ref().map_or(String::new(), |name| format!(", namespace {name}"));
+    let note = format!(
+        "Logged in to {} as {}{place}; remembered in {}.\n",
+        client.server(),
+        render::clean(&you.username),
+        path.display()
+    );
+    Ok(Output::data(stdout).note(note))
+}
+
+async fn whoami(session: &Session, format: OutputFormat) -> Result<Output, Failure> {
+    let you = session.client()?.who_am_i().await?;
+    Ok(Output::data(match format {
+        OutputFormat::Table => {
+            let groups = if you.groups.is_empty() { "-".to_owned() } else { you.groups.join(", ") };
+            format!("User    {}\nGroups  {}\n", render::clean(&you.username), render::clean(&groups))
+        }
+        _ => print(format, &you, || you.username.clone())?,
+    }))
+}
+
+async fn submit(session: &Session, format: OutputFormat, args: &SubmitArgs) -> Result<Output, Failure> {
+    let namespace = session.required_namespace()?;
+    let job_file = job_file::read(&args.file)?;
+    let client = session.client()?;
+    let run = client.submit_run(namespace, &job_file, args.dry_run).await?;
+    if args.dry_run {
+        let output = show_run(format, &run)?;
+        return Ok(output.note("Checked; nothing was created.\n"));
+    }
+    let name = full_name(&run.summary);
+    let Some(bound) = args.wait else {
+        return Ok(Output::data(submitted(format, &run)?).note(next_steps(&run.summary)));
+    };
+    eprintln!("Submitted {name}.");
+    let end = wait::for_end(&client, namespace, &run.summary.name, bound).await;
+    // The name is data also when the run did not end well.
+    match end {
+        Ok(run) => Ok(Output::data(submitted(format, &run)?)),
+        Err(failure) => Ok(Output { stdout: submitted(format, &run)?, ..failure.into_output() }),
+    }
+}
+
+async fn ls(session: &Session, format: OutputFormat, args: &LsArgs) -> Result<Output, Failure> {
+    let namespace = session.namespace().filter(|_| !args.all_namespaces).map(str::to_owned);
+    let with_namespace = namespace.is_none();
+    let client = session.client()?;
+    let filter = RunFilter {
+        namespace,
+        queue: args.queue.clone(),
+        phase: args.state,
+        limit: None,
+        continue_token: None,
+    };
+    let page = list_runs(&client, filter, args.limit).await?;
+    let note = match (&page.continue_token, page.items.is_empty()) {
+        (Some(_), _) => format!("There are more than {}: see --limit, --state and --queue.\n", args.limit),
+        (None, true) => "No runs.\n".to_owned(),
+        (None, false) => String::new(),
+    };
+    let stdout = match format {
+        OutputFormat::Table if page.items.is_empty() => String::new(),
+        OutputFormat::Table => render::runs(&page.items, with_namespace, Timestamp::now()),
+        _ => print(format, &page, || names(page.items.iter().map(full_name)))?,
+    };
+    Ok(Output::data(stdout).note(note))
+}
+
+async fn list_runs(client: &Client, mut filter: RunFilter, limit: u32) -> Result<Page<RunSummary>, Failure> {
+    let mut items = Vec::new();
+    // Bounded by `limit`: every page but the last is full.
+    loop {
+        let missing = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        filter.limit = u16::try_from(missing.min(PAGE_MAX)).ok();
+        let page = client.list_runs(&filter).await?;
+        let is_empty = page.items.is_empty();
+        items.extend(page.items);
+        if page.continue_token.is_none() || is_empty || items.len() >= limit as usize {
+            return Ok(Page { items, continue_token: page.continue_token });
+        }
+        filter.continue_token = page.continue_token;
+    }
+}
+
+async fn show(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<Output, Failure> {
+    let (namespace, name) = session.run_name(&args.run)?;
+    show_run(format, &session.client()?.get_run(namespace, name).await?)
+}
+
+async fn why(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<Output, Failure> {
+    let (namespace, name) = session.run_name(&args.run)?;
+    let why = session.client()?.explain_run(namespace, name).await?;
+    let stdout = match format {
+        OutputFormat::Table => render::why(&why, Timestamp::now()),
+        _ => print(format, &why, || format!("{namespace}/{name}"))?,
+    };
+    let output = Output::data(stdout);
+    if why.reasons.iter().any(|reason| reason.never) {
+        let note = "\nhint: this run can never start as it is: change the job file and submit it again\n";
+        return Ok(Output { exit: Exit::Never, ..output.note(note) });
+    }
+    Ok(output)
+}
+
+async fn stop(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<Output, Failure> {
+    let (namespace, name) = session.run_name(&args.run)?;
+    let run = session.client()?.stop_run(namespace, name).await?;
+    let note = if run.summary.phase.is_final() {
+        format!("{} was over already.\n", full_name(&run.summary))
+    } else {
+        format!("{} will stop.\n", full_name(&run.summary))
+    };
+    Ok(Output::data(submitted(format, &run)?).note(note))
+}
+
+async fn queues(session: &Session, format: OutputFormat) -> Result<Output, Failure> {
+    let client = session.client()?;
+    let mut items: Vec<QueueView> = Vec::new();
+    let mut continue_token: Option<String> = None;
+    for _ in 0..QUEUE_PAGES_MAX {
+        let page = client.list_queues(u16::try_from(PAGE_MAX).ok(), continue_token.as_deref()).await?;
+        items.extend(page.items);
+        continue_token = page.continue_token;
+        if continue_token.is_none() {
+            break;
+        }
+    }
+    let note = if items.is_empty() { "No queues that you may see.\n" } else { "" };
+    let page = Page { items, continue_token };
+    let stdout = match format {
+        OutputFormat::Table if page.items.is_empty() => String::new(),
+        OutputFormat::Table => render::queues(&page.items),
+        _ => print(format, &page, || names(page.items.iter().map(|queue| queue.name.clone())))?,
+    };
+    Ok(Output::data(stdout).note(note))
+}
+
+fn show_run(format: OutputFormat, run: &RunView) -> Result<Output, Failure> {
+    Ok(Output::data(match format {
+        OutputFormat::Table => render::run(run, Timestamp::now()),
+        _ => print(format, run, || full_name(&run.summary))?,
+    }))
+}
+
+/// After a write, people and scripts want the name.
+fn submitted(format: OutputFormat, run: &RunView) -> Result<String, Failure> {
+    let format = if format == OutputFormat::Table { OutputFormat::Name } else { format };
+    print(format, run, || full_name(&run.summary))
+}
+
+fn next_steps(run: &RunSummary) -> String {
+    let name = full_name(run);
+    let queue =
+        run.queue.as_ref().map_or(String::new(), |queue| format!(" to queue {}", render::clean(queue)));
+    let gpus = render::gpus(run.members, run.gpus_per_member, run.gpu_type.as_deref());
+    format!(
+        "Submitted{queue}: {gpus} GPUs.\n\nnext:\n  warpyard why {name}\n  warpyard show {name}\n  warpyard stop {name}\n"
+    )
+}
+
+fn print(
+    format: OutputFormat,
+    data: &impl Serialize,
+    name: impl FnOnce() -> String,
+) -> Result<String, Failure> {
+    let unprintable = |error: String| Failure::new(Exit::Failed, format!("cannot print the answer: {error}"));
+    let text = match format {
+        OutputFormat::Json => {
+            serde_json::to_string_pretty(data).map_err(|error| unprintable(error.to_string()))?
+        }
+        OutputFormat::Yaml => {
+            serde_norway::to_string(data).map_err(|error| unprintable(error.to_string()))?
+        }
+        OutputFormat::Name | OutputFormat::Table => render::clean_lines(&name()),
+    };
+    Ok(if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" })
+}
+
+fn names(names: impl Iterator<Item = String>) -> String {
+    names.map(|name| name + "\n").collect()
+}
+
+fn full_name(run: &RunSummary) -> String {
+    format!("{}/{}", run.namespace, run.name)
+}

@@ -1,0 +1,22 @@
+//! The `warpyard` command.
+//!
+//! ```text
+//!   arguments ─► session (flags, environment, config file) ─► api-client ─► render ─► Output { stdout, stderr, exit }
+//! ```
+//!
+//! Data goes to stdout, all else to stderr, and the exit code is a contract (see [`exit::Exit`]). It never
+//! draws colours or animations, never prints a token, never sends one to another server than it was stored for,
+//! and never stops a run because somebody pressed Ctrl-C.
+
+pub mod args;
+pub mod commands;
+pub mod config;
+pub mod exit;
+pub mod job_file;
+pub mod reference;
+pub mod render;
+pub mod session;
+pub mod wait;
+
+pub use job_file::job_file_schema_json;
+pub use reference::cli_reference_markdown;

@@ -1,0 +1,275 @@
+//! Data as people read it. Pure: the time is an argument.
+
+use api_types::RunPhase;
+use api_types::rest::{QueueView, RunSummary, RunView, Why};
+use api_types::run::Reason;
+use comfy_table::{Table, presets};
+use jiff::Timestamp;
+
+/// `warpyard ls`; with namespaces if the list has several.
+pub fn runs(runs: &[RunSummary], with_namespace: bool, now: Timestamp) -> String {
+    let mut header = vec!["NAME", "QUEUE", "STATE", "GPUS", "AGE", "WHY"];
+    if with_namespace {
+        header.insert(0, "NAMESPACE");
+    }
+    let rows = runs.iter().map(|run| {
+        let mut row = vec![
+            run.name.clone(),
+            run.queue.clone().unwrap_or_else(none),
+            state(run.phase, run.stop),
+            gpus(run.members, run.gpus_per_member, run.gpu_type.as_deref()),
+            since(&run.created_at, now),
+            why_short(run),
+        ];
+        if with_namespace {
+            row.insert(0, run.namespace.clone());
+        }
+        row
+    });
+    table(header, rows)
+}
+
+/// `warpyard queues`.
+pub fn queues(queues: &[QueueView]) -> String {
+    let rows = queues.iter().map(|queue| {
+        vec![
+            queue.name.clone(),
+            queue.parent.clone().unwrap_or_else(none),
+            queue_gpus(queue),
+            queue.gangs_running.to_string(),
+            queue.gangs_waiting.to_string(),
+            if queue.namespaces.is_empty() { none() } else { queue.namespaces.join(",") },
+        ]
+    });
+    table(vec!["NAME", "PARENT", "GPUS", "RUNNING", "WAITING", "NAMESPACES"], rows)
+}
+
+/// `warpyard show`.
+pub fn run(view: &RunView, now: Timestamp) -> String {
+    let run = &view.summary;
+    let time = |at: &String| format!("{at} ({} ago)", since(at, now));
+    let mut lines = vec![
+        ("Run", format!("{}/{}", run.namespace, run.name)),
+        ("State", state(run.phase, run.stop)),
+        ("Queue", run.queue.clone().unwrap_or_else(none)),
+        ("GPUs", gpus(run.members, run.gpus_per_member, run.gpu_type.as_deref())),
+        ("Members", members(view)),
+        ("Priority", format!("{:?}", run.priority).to_lowercase()),
+    ];
+    lines.extend(view.time_limit_seconds.map(|seconds| ("Time limit", period(seconds))));
+    lines.push(("Image", view.image.clone()));
+    lines.push(("Command", view.command.join(" ")));
+    let by = view.submitted_by.as_ref().map_or(String::new(), |user| format!(" by {user}"));
+    lines.push(("Submitted", format!("{}{by}", time(&run.created_at))));
+    lines.extend(run.started_at.as_ref().map(|at| ("Started", time(at))));
+    lines.extend(run.finished_at.as_ref().map(|at| ("Finished", time(at))));
+    for attempt in &view.attempts {
+        let outcome =
+            attempt.outcome.map_or("goes on".to_owned(), |outcome| format!("{outcome:?}").to_lowercase());
+        let message = attempt.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
+        lines.push(("Attempt", format!("{} as {}: {outcome}{message}", attempt.number, attempt.job_name)));
+    }
+    let mut text = String::new();
+    for (label, value) in lines {
+        // A command of several lines stays within its column.
+        text.push_str(&labelled(label, &clean_lines(&value).replace('\n', "\n            ")));
+    }
+    for reason in &view.reasons {
+        text.push_str(&reason_line(reason));
+    }
+    if view.reasons.is_empty() {
+        text.extend(run.message.as_ref().map(|message| labelled("Why", &clean(message))));
+    }
+    text
+}
+
+/// `warpyard why`.
+pub fn why(why: &Why, now: Timestamp) -> String {
+    let queue = why.queue.as_ref().map_or(String::new(), |queue| format!(" · queue {}", clean(queue)));
+    let finished = why.finished_at.as_ref();
+    let age = match (why.phase, &why.started_at) {
+        (RunPhase::Running, Some(started)) => since(started, now),
+        (phase, started) if phase.is_final() => {
+            let took = finished
+                .zip(started.as_ref())
+                .map(|(finished, started)| format!("after {}, ", between(started, finished)))
+                .unwrap_or_default();
+            format!("{took}{} ago", since(finished.unwrap_or(&why.created_at), now))
+        }
+        _ => since(&why.created_at, now),
+    };
+    let mut text = format!("{} {age}{queue}\n", format!("{:?}", why.phase).to_uppercase());
+    for reason in &why.reasons {
+        text.push_str(&reason_line(reason));
+    }
+    if why.reasons.is_empty() {
+        text.push_str(&how_it_fares(why));
+    }
+    text
+}
+
+/// GPUs as people say them: members × GPUs of each, and the type.
+pub fn gpus(members: u32, each: u32, gpu_type: Option<&str>) -> String {
+    let count = match (members, each) {
+        (_, 0) => format!("{members}×0"),
+        (1, each) => each.to_string(),
+        (members, each) => format!("{members}×{each}"),
+    };
+    gpu_type.map_or(count.clone(), |gpu_type| format!("{count} {gpu_type}"))
+}
+
+/// Text without what could steer a terminal.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|letter| if is_unsafe(letter) { '\u{fffd}' } else { letter }).collect()
+}
+
+/// The same for text of several lines.
+pub fn clean_lines(text: &str) -> String {
+    text.chars().map(|letter| if is_unsafe(letter) && letter != '\n' { '\u{fffd}' } else { letter }).collect()
+}
+
+/// Control characters, and those that turn the direction of writing around.
+fn is_unsafe(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn labelled(label: &str, value: &str) -> String {
+    format!("{label:<11} {value}\n")
+}
+
+fn how_it_fares(why: &Why) -> String {
+    let counts = why.member_counts;
+    let all = counts.waiting + counts.starting + counts.running + counts.succeeded + counts.failed;
+    let message = why.message.as_ref().map(|message| clean(message));
+    match why.phase {
+        RunPhase::Pending => {
+            format!(" … {}\n", message.unwrap_or_else(|| "the scheduler has not looked at it yet".to_owned()))
+        }
+        RunPhase::Starting => format!(" ✓ every member has a node; {} of {all} run\n", counts.running),
+        RunPhase::Running => format!(" ✓ {} of {all} members run\n", counts.running + counts.succeeded),
+        RunPhase::Succeeded => " ✓ every member ended well\n".to_owned(),
+        RunPhase::Failed => format!(
+            " ✗ {}\n",
+            message.unwrap_or_else(|| format!("{} of {all} members failed", counts.failed))
+        ),
+        RunPhase::Stopped => format!(" ✗ {}\n", message.unwrap_or_else(|| "somebody stopped it".to_owned())),
+    }
+}
+
+fn reason_line(reason: &Reason) -> String {
+    let never = if reason.never { " (waiting will not help)" } else { "" };
+    format!(" ✗ {:<9} {}{never}\n", topic(&reason.code), clean(&reason.message))
+}
+
+/// What a reason is about, in a word; codes of a newer server are shown as they are.
+fn topic(code: &str) -> String {
+    let topic = match code {
+        "QuotaExceeded" => "quota",
+        "BudgetExceeded" => "budget",
+        "NotEnoughGpus" | "NoSuchGpuType" | "TooLargeForAnyNode" => "gpus",
+        "NotEnoughCpu" => "cpu",
+        "NodesRefused" => "nodes",
+        "MembersMissing" | "MembersDisagree" | "Gated" => "members",
+        "Unsupported" => "request",
+        "QueueUnknown" | "QueueNotOpen" | "NoQueue" | "SeveralQueues" | "QueueCycle" | "QueueTooDeep" => {
+            "queue"
+        }
+        other => return clean(other),
+    };
+    topic.to_owned()
+}
+
+fn why_short(run: &RunSummary) -> String {
+    match run.phase {
+        RunPhase::Running | RunPhase::Succeeded => String::new(),
+        _ => run.message.clone().or_else(|| run.reason.clone()).unwrap_or_default(),
+    }
+}
+
+fn state(phase: RunPhase, stop: bool) -> String {
+    if stop && !phase.is_final() { "Stopping".to_owned() } else { format!("{phase:?}") }
+}
+
+fn members(view: &RunView) -> String {
+    let counts = view.summary.member_counts;
+    let parts: Vec<String> = [
+        (counts.waiting, "waiting"),
+        (counts.starting, "starting"),
+        (counts.running, "running"),
+        (counts.succeeded, "succeeded"),
+        (counts.failed, "failed"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
+    if parts.is_empty() { format!("{}, none created yet", view.summary.members) } else { parts.join(", ") }
+}
+
+fn queue_gpus(queue: &QueueView) -> String {
+    let empty = std::collections::BTreeMap::new();
+    let quota = queue.quota_gpus.as_ref();
+    let types: std::collections::BTreeSet<&String> =
+        queue.used_gpus.keys().chain(quota.unwrap_or(&empty).keys()).collect();
+    let parts: Vec<String> = types
+        .into_iter()
+        .map(|gpu_type| {
+            let used = queue.used_gpus.get(gpu_type).copied().unwrap_or_default();
+            match quota {
+                Some(quota) => {
+                    format!("{used}/{} {gpu_type}", quota.get(gpu_type).copied().unwrap_or_default())
+                }
+                None => format!("{used} {gpu_type}"),
+            }
+        })
+        .collect();
+    if parts.is_empty() { none() } else { parts.join(", ") }
+}
+
+fn table(header: Vec<&str>, rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    table.add_rows(rows.map(|row| row.iter().map(|cell| clean(cell)).collect::<Vec<_>>()));
+    let last = table.column_count().saturating_sub(1);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index == last { 0 } else { 3 }));
+    }
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    text
+}
+
+fn since(time: &str, now: Timestamp) -> String {
+    between(time, &now.to_string())
+}
+
+fn between(from: &str, to: &str) -> String {
+    match (from.parse::<Timestamp>(), to.parse::<Timestamp>()) {
+        (Ok(from), Ok(to)) => period(to.as_second().saturating_sub(from.as_second())),
+        _ => none(),
+    }
+}
+
+/// A duration by its largest unit, or two of them while the number is small, as kubectl writes ages.
+fn period(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    let two = |large: i64, unit: &str, rest: i64, small: &str| {
+        if rest == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{rest}{small}") }
+    };
+    match () {
+        () if minutes < 2 => format!("{seconds}s"),
+        () if hours < 2 => format!("{minutes}m"),
+        () if days < 2 => two(hours, "h", minutes % 60, "m"),
+        () if days < 8 => two(days, "d", hours % 24, "h"),
+        () => format!("{days}d"),
+    }
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+#[cfg(test)]
+#[path = "render_tests.rs"]
+mod tests;

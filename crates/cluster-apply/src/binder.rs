@@ -1,0 +1,278 @@
+//! Binds: a bounded number at a time, each followed until it is known what became of it.
+//!
+//! ```text
+//!   attempt ─► Bound | Refused | Fenced                                    ─► report
+//!      │ 429: wait as asked, at most 5 times                               ─► Throttled
+//!      │ 409: read the pod                                                 ─► Bound | OnAnotherNode | Gone | Refused
+//!      │ no answer, 5xx: attempt again on the same node, at most 3 times;
+//!      └─ then wait until the server must have given up, and read the pod  ─► Bound | … | Unknown
+//! ```
+//!
+//! Until the report, the pod's GPUs stay assumed by the planner: a bind that may still happen must not be
+//! forgotten, or its GPUs would be given away twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_model::{NodeName, PodKey};
+use kube::core::Status;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::outcome::{Answer, Outcome, answer};
+use crate::status::StatusWriter;
+use crate::writes::{Failure, Fenced, Writes};
+
+/// Tries of a bind whose outcome is unknown, all on the same node.
+const UNKNOWN_TRIES: u32 = 3;
+/// Tries of a bind that is throttled; with up to 10 s between them, it ends within a minute.
+const THROTTLED_TRIES: u32 = 5;
+/// Reads of a pod to learn its fate, one second apart: with those before, far longer than any write can last.
+const READ_TRIES: u32 = 30;
+/// The first wait before an unknown bind is tried again; it doubles.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// One pod to be bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindRequest {
+    /// The pod.
+    pub pod: PodKey,
+    /// Its node.
+    pub node: NodeName,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindReport {
+    /// The pod.
+    pub pod: PodKey,
+    /// The node it was to get.
+    pub node: NodeName,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// From sending to knowing.
+    pub took: Duration,
+}
+
+/// Takes binds; one report follows for each, unless the binder was stopped before the bind began.
+#[derive(Debug)]
+pub struct Binder {
+    // Unbounded in type, bounded by use: at most one entry per pod, because a pod is assumed until its report.
+    requests: mpsc::UnboundedSender<Vec<BindRequest>>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Binder {
+    /// Starts binding with at most `in_flight_max` requests at a time. Reports go to `reports`, at most one per
+    /// pod outstanding.
+    pub fn start(
+        writes: Writes,
+        in_flight_max: usize,
+        status: StatusWriter,
+        fenced: Fenced,
+        reports: mpsc::UnboundedSender<BindReport>,
+    ) -> Self {
+        let (requests, receiver) = mpsc::unbounded_channel();
+        let stop = CancellationToken::new();
+        let worker = Arc::new(Worker { writes, status, fenced, reports });
+        let task = tokio::spawn(run(worker, receiver, in_flight_max, stop.clone()));
+        Self { requests, stop, task }
+    }
+
+    /// Hands over the binds of one plan, in order.
+    pub fn bind(&self, batch: Vec<BindRequest>) {
+        // An error means that the binder has stopped, and then the process is ending.
+        let _ = self.requests.send(batch);
+    }
+
+    /// Begins no further bind, and waits until those in flight are answered or their time is up.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        let _ = self.task.await;
+    }
+}
+
+async fn run(
+    worker: Arc<Worker>,
+    mut requests: mpsc::UnboundedReceiver<Vec<BindRequest>>,
+    in_flight_max: usize,
+    stop: CancellationToken,
+) {
+    let permits = Arc::new(Semaphore::new(in_flight_max));
+    let mut tasks = JoinSet::new();
+    let issue = async {
+        while let Some(batch) = requests.recv().await {
+            crate::failpoint!("before-binds");
+            for request in batch {
+                let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+                while tasks.try_join_next().is_some() {}
+                let worker = Arc::clone(&worker);
+                tasks.spawn(async move {
+                    worker.bind(request).await;
+                    drop(permit);
+                });
+            }
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = issue => {}
+    }
+    let limit = worker.writes.settled_after();
+    let drained = tokio::time::timeout(limit, async { while tasks.join_next().await.is_some() {} }).await;
+    if drained.is_err() {
+        warn!(
+            unanswered = tasks.len(),
+            "Stopped with binds unanswered; the server has given them up by now."
+        );
+    }
+}
+
+struct Worker {
+    writes: Writes,
+    status: StatusWriter,
+    fenced: Fenced,
+    reports: mpsc::UnboundedSender<BindReport>,
+}
+
+/// The part of a pod that says what became of a bind.
+#[derive(Deserialize)]
+struct BoundPod {
+    metadata: BoundMetadata,
+    #[serde(default)]
+    spec: BoundSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BoundMetadata {
+    uid: String,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct BoundSpec {
+    node_name: Option<String>,
+}
+
+impl Worker {
+    async fn bind(&self, request: BindRequest) {
+        self.status.settled(&request.pod).await;
+        let started = Instant::now();
+        debug!(pod = %request.pod, node = %request.node, "Binding.");
+        let outcome = self.attempt_until_known(&request).await;
+        let took = started.elapsed();
+        let (pod, node, word) = (&request.pod, &request.node, outcome.as_str());
+        match &outcome {
+            Outcome::Bound => {
+                debug!(%pod, %node, outcome = word, took_seconds = took.as_secs_f64(), "Bound.");
+            }
+            Outcome::Refused(message) | Outcome::Fenced(message) | Outcome::Unknown(message) => {
+                warn!(%pod, %node, outcome = word, answer = message, "Bind refused.");
+            }
+            Outcome::OnAnotherNode(other) => info!(%pod, %node, outcome = word, other, "Bind refused."),
+            Outcome::Gone | Outcome::Throttled => info!(%pod, %node, outcome = word, "Bind refused."),
+        }
+        if let Outcome::Fenced(message) = &outcome {
+            self.fenced.report(message);
+        }
+        // Without a receiver the process is ending.
+        let _ = self.reports.send(BindReport { pod: request.pod, node: request.node, outcome, took });
+    }
+
+    async fn attempt_until_known(&self, request: &BindRequest) -> Outcome {
+        let (mut unknown, mut throttled) = (0, 0);
+        loop {
+            let sent = Instant::now();
+            let result = self.writes.send::<Status>(self.binding(request)).await;
+            match answer(&result) {
+                Answer::Done => return Outcome::Bound,
+                Answer::NotFound => return Outcome::Gone,
+                Answer::Fenced(message) => return Outcome::Fenced(message),
+                Answer::Refused(message) => return Outcome::Refused(message),
+                Answer::Conflict(message) => return self.resolve(request, message).await,
+                Answer::Throttled(patience) => {
+                    throttled += 1;
+                    if throttled >= THROTTLED_TRIES {
+                        return Outcome::Throttled;
+                    }
+                    tokio::time::sleep(patience).await;
+                }
+                Answer::Unknown(message) => {
+                    unknown += 1;
+                    debug!(pod = %request.pod, answer = message, "Bind without a clear answer.");
+                    if unknown >= UNKNOWN_TRIES {
+                        tokio::time::sleep_until(sent + self.writes.settled_after()).await;
+                        return match self.resolve(request, message).await {
+                            // It can't be bound any more by what we sent, and whoever refused it did not answer.
+                            Outcome::Refused(message) => Outcome::Unknown(message),
+                            outcome => outcome,
+                        };
+                    }
+                    tokio::time::sleep(RETRY_DELAY * 2_u32.pow(unknown - 1)).await;
+                }
+            }
+        }
+    }
+
+    /// Reads the pod to learn what became of it; `Refused` if it has no node.
+    async fn resolve(&self, request: &BindRequest, message: String) -> Outcome {
+        for _ in 0..READ_TRIES {
+            let result = self.writes.send::<BoundPod>(self.read(request)).await;
+            match (answer(&result), result) {
+                (Answer::NotFound, _) => return Outcome::Gone,
+                (_, Ok(pod)) => return fate(&pod, request, message),
+                (_, Err(Failure::Request(_) | Failure::NoAnswer(_))) => {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+        Outcome::Unknown(message)
+    }
+
+    fn binding(&self, request: &BindRequest) -> http::Request<Vec<u8>> {
+        let BindRequest { pod, node } = request;
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            // With the uid, a pod that came back under the same name is not bound by mistake.
+            "metadata": { "namespace": pod.namespace, "name": pod.name, "uid": pod.uid },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+        });
+        let (namespace, name, query) = (&pod.namespace, &pod.name, self.writes.query());
+        http::Request::post(format!("/api/v1/namespaces/{namespace}/pods/{name}/binding?{query}"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes())
+            .expect("names that the API server accepted make a valid URL")
+    }
+
+    fn read(&self, request: &BindRequest) -> http::Request<Vec<u8>> {
+        let PodKey { namespace, name, .. } = &request.pod;
+        http::Request::get(format!("/api/v1/namespaces/{namespace}/pods/{name}?{}", self.writes.query()))
+            .body(Vec::new())
+            .expect("names that the API server accepted make a valid URL")
+    }
+}
+
+/// What a read pod says about the bind.
+fn fate(pod: &BoundPod, request: &BindRequest, message: String) -> Outcome {
+    if pod.metadata.uid != *request.pod.uid {
+        return Outcome::Gone;
+    }
+    match &pod.spec.node_name {
+        Some(node) if node == request.node.as_str() => Outcome::Bound,
+        Some(node) => Outcome::OnAnotherNode(node.clone()),
+        None if pod.metadata.deletion_timestamp.is_some() => Outcome::Gone,
+        None => Outcome::Refused(message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Binds against a scripted API server, on a clock that jumps.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cluster_model::PodKey;
+use http::{Method, Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{BindReport, BindRequest, Binder, Outcome, fate};
+use crate::status::StatusWriter;
+use crate::writes::{Fenced, Writes};
+
+const TIMEOUT: Duration = Duration::from_secs(4);
+const FENCE: &str = "refused: this scheduler is not the leader of epoch 7";
+
+type Script = Arc<Mutex<VecDeque<(Method, u16, Value)>>>;
+
+fn request() -> BindRequest {
+    BindRequest { pod: PodKey::new("ns", "pod", "uid"), node: "wanted".into() }
+}
+
+fn pod(node: Option<&str>) -> Value {
+    json!({ "metadata": { "uid": "uid" }, "spec": { "nodeName": node } })
+}
+
+fn status(code: u16, message: &str) -> Value {
+    json!({ "kind": "Status", "status": "Failure", "code": code, "message": message })
+}
+
+/// A client whose server answers as scripted, and checks that it is asked in that order.
+fn client(script: &Script) -> Client {
+    let script = Arc::clone(script);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let next = script.lock().expect("the script").pop_front();
+        async move {
+            let (method, code, body) = next.expect("a scripted answer");
+            assert_eq!(*request.method(), method, "{}", request.uri());
+            assert!(
+                request.uri().query().is_some_and(|query| query.contains("timeout=4000ms")),
+                "{}",
+                request.uri()
+            );
+            let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+            *response.status_mut() = StatusCode::from_u16(code).expect("a code");
+            Ok::<_, Infallible>(response)
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// Binds one pod; every scripted answer must be used.
+async fn bind(script: Vec<(Method, u16, Value)>) -> (BindReport, Fenced) {
+    let script: Script = Arc::new(Mutex::new(script.into()));
+    let writes = Writes::new(client(&script), TIMEOUT);
+    let fenced = Fenced::default();
+    let status = StatusWriter::start(writes.clone(), fenced.clone());
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let binder = Binder::start(writes, 64, status, fenced.clone(), sender);
+    binder.bind(vec![request()]);
+    let report = reports.recv().await.expect("a report");
+    binder.stop().await;
+    assert!(script.lock().expect("the script").is_empty(), "answers left over: {:?}", report.outcome);
+    (report, fenced)
+}
+
+fn post(code: u16) -> (Method, u16, Value) {
+    let body = if code < 300 { json!({ "kind": "Status", "status": "Success" }) } else { status(code, "no") };
+    (Method::POST, code, body)
+}
+
+fn get(pod: Value) -> (Method, u16, Value) {
+    (Method::GET, 200, pod)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_is_followed_until_its_outcome_is_known() {
+    let refused = |text: &str| Outcome::Refused(text.to_owned());
+    for (script, expect) in [
+        (vec![post(201)], Outcome::Bound),
+        (vec![post(404)], Outcome::Gone),
+        (vec![post(422)], refused("no")),
+        (vec![post(500), post(201)], Outcome::Bound),
+        // The first try was executed although its answer was lost.
+        (vec![post(504), post(409), get(pod(Some("wanted")))], Outcome::Bound),
+        (vec![post(409), get(pod(Some("other")))], Outcome::OnAnotherNode("other".to_owned())),
+        (vec![post(409), get(pod(None))], refused("no")),
+        (vec![post(409), (Method::GET, 404, status(404, "gone"))], Outcome::Gone),
+        (vec![post(409), (Method::GET, 500, status(500, "down")), get(pod(Some("wanted")))], Outcome::Bound),
+        (vec![post(429), post(201)], Outcome::Bound),
+        (vec![post(429), post(429), post(429), post(429), post(429)], Outcome::Throttled),
+    ] {
+        let names: Vec<_> = script.iter().map(|(method, code, _)| format!("{method} {code}")).collect();
+        let (report, fenced) = bind(script).await;
+        assert_eq!(report.outcome, expect, "{names:?}");
+        assert!(!fenced.is_fenced(), "{names:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_without_an_answer_is_not_given_up_before_the_server_must_have() {
+    let started = Instant::now();
+    let (report, _) = bind(vec![post(500), post(500), post(500), get(pod(None))]).await;
+    assert_eq!(report.outcome, Outcome::Unknown("500: no".to_owned()));
+    assert!(started.elapsed() >= TIMEOUT, "reported after {:?}", started.elapsed());
+    let (report, _) = bind(vec![post(500), post(500), post(500), get(pod(Some("wanted")))]).await;
+    assert_eq!(report.outcome, Outcome::Bound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_that_the_fence_refuses_ends_all_writing() {
+    let (report, fenced) = bind(vec![(Method::POST, 403, status(403, FENCE))]).await;
+    assert_eq!(report.outcome, Outcome::Fenced(FENCE.to_owned()));
+    assert_eq!(fenced.fenced().await, FENCE);
+}
+
+#[test]
+fn a_pod_tells_what_became_of_its_bind() {
+    for (pod, expect) in [
+        (pod(Some("wanted")), Outcome::Bound),
+        (pod(Some("other")), Outcome::OnAnotherNode("other".to_owned())),
+        (pod(None), Outcome::Refused("conflict".to_owned())),
+        (json!({ "metadata": { "uid": "another" }, "spec": { "nodeName": "wanted" } }), Outcome::Gone),
+        (json!({ "metadata": { "uid": "uid", "deletionTimestamp": "2026-01-01T00:00:00Z" } }), Outcome::Gone),
+    ] {
+        let parsed = serde_json::from_value(pod.clone()).expect("a pod");
+        assert_eq!(fate(&parsed, &request(), "conflict".to_owned()), expect, "{pod}");
+    }
+}

@@ -1,0 +1,26 @@
+//! Effects out: what the scheduler decided, written to the API server.
+//!
+//! ```text
+//!   plan ─► Binder ──≤ N in flight──► POST pods/binding ──► Outcome ─► back to the loop (keep or forget)
+//!              │ waits for a pod's own condition write, so that a late "waits" never overwrites "has a node"
+//!   reasons ─► StatusWriter ──latest wins, paced──► Run.status.waiting, Pod condition, Queue.status
+//!                                                           │
+//!              any write refused by the fence ──────────────┴──► Fenced ─► the process exits
+//! ```
+//!
+//! Every write carries `?timeout=`, is made with the identity that the fence checks, and is safe to repeat. This
+//! crate never decides where a pod goes or why it waits, and it never reads but to learn what became of its own
+//! writes.
+
+mod failpoint;
+
+pub mod binder;
+pub mod outcome;
+pub mod pending;
+pub mod status;
+pub mod writes;
+
+pub use binder::{BindReport, BindRequest, Binder};
+pub use outcome::Outcome;
+pub use status::{StatusWriter, Target, Value};
+pub use writes::{Fenced, Writes};

@@ -1,0 +1,302 @@
+//! Status writes: why a Run and its first pod wait, and what a Queue holds. They have few connections of their
+//! own, so that binds never wait behind them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use api_types::names::SCHEDULER_FIELD_MANAGER;
+use api_types::queue::QueueStatus;
+use api_types::run::Waiting;
+use cluster_model::{PodKey, QueueName};
+use http::header::CONTENT_TYPE;
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde_json::{Value as Json, json};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use crate::outcome::{Answer, answer};
+use crate::pending::{Done, Paced, Pending};
+use crate::writes::{Fenced, Writes};
+
+/// Status writes at a time.
+const IN_FLIGHT_MAX: usize = 4;
+/// Least time between two writes of one Run that differ in numbers only.
+const NUMBERS_PACE: Duration = Duration::from_secs(5);
+/// Least time between two writes of one Queue.
+const QUEUE_PACE: Duration = Duration::from_secs(2);
+
+/// What is written to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// `status.waiting` of a Run: namespace and name.
+    Run(Arc<str>, Arc<str>),
+    /// The condition `PodScheduled` of a pod.
+    Pod(PodKey),
+    /// The status of a Queue.
+    Queue(QueueName),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run(namespace, name) => write!(f, "run {namespace}/{name}"),
+            Self::Pod(pod) => write!(f, "pod {pod}"),
+            Self::Queue(queue) => write!(f, "queue {queue}"),
+        }
+    }
+}
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Why the Run waits; `None` takes it back.
+    Waiting(Option<Waiting>),
+    /// Why the pod waits: a code and a sentence.
+    NotScheduled {
+        /// CamelCase; never `Unschedulable`, which asks autoscalers for a node.
+        code: &'static str,
+        /// The sentence.
+        message: String,
+    },
+    /// What the Queue holds.
+    Queue(QueueStatus),
+}
+
+impl Paced for Value {
+    fn pace(&self, old: &Self) -> Option<Duration> {
+        match (self, old) {
+            (new, old) if new == old => None,
+            (Self::Waiting(Some(new)), Self::Waiting(Some(old))) if same_kind(new, old) => Some(NUMBERS_PACE),
+            // A condition changes on transition only: new numbers are for the Run.
+            (Self::NotScheduled { code: new, .. }, Self::NotScheduled { code: old, .. }) if new == old => {
+                None
+            }
+            (Self::Queue(_), Self::Queue(_)) => Some(QUEUE_PACE),
+            _ => Some(Duration::ZERO),
+        }
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Waiting(None))
+    }
+}
+
+/// Whether two lists of reasons differ in numbers only.
+fn same_kind(new: &Waiting, old: &Waiting) -> bool {
+    let kinds = |waiting: &Waiting| -> Vec<_> {
+        waiting
+            .reasons
+            .iter()
+            .map(|reason| (reason.code.clone(), reason.queue.clone(), reason.resource.clone(), reason.never))
+            .collect()
+    };
+    kinds(new) == kinds(old)
+}
+
+/// Takes status writes and makes them in the background. Clones share the queue.
+#[derive(Clone)]
+pub struct StatusWriter(Arc<Shared>);
+
+struct Shared {
+    pending: Mutex<Pending<Target, Value>>,
+    submitted: Notify,
+    ended: Notify,
+}
+
+impl StatusWriter {
+    /// Starts writing.
+    pub fn start(writes: Writes, fenced: Fenced) -> Self {
+        let shared = Arc::new(Shared {
+            pending: Mutex::new(Pending::default()),
+            submitted: Notify::new(),
+            ended: Notify::new(),
+        });
+        tokio::spawn(run(Arc::clone(&shared), writes, fenced));
+        Self(shared)
+    }
+
+    /// Asks for a write; it is made when it is worth one, see [`Paced`].
+    pub fn submit(&self, target: Target, value: Value) {
+        self.0.lock().submit(target, value, Instant::now());
+        self.0.submitted.notify_one();
+    }
+
+    /// Takes back what was written to a Run; does nothing if nothing was.
+    pub fn clear_run(&self, target: &Target) {
+        self.0.lock().submit_if_known(target, Value::Waiting(None), Instant::now());
+        self.0.submitted.notify_one();
+    }
+
+    /// Writes nothing more to an object that waits no more.
+    pub fn forget(&self, target: &Target) {
+        self.0.lock().forget(target);
+    }
+
+    /// Completes when no write to the pod's condition is under way; call it after [`StatusWriter::forget`].
+    /// Bounded by the timeout of that write.
+    pub async fn settled(&self, pod: &PodKey) {
+        let target = Target::Pod(pod.clone());
+        loop {
+            // Registered before the check, so that no end in between is missed.
+            let ended = self.0.ended.notified();
+            if !self.0.lock().is_in_flight(&target) {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Pending<Target, Value>> {
+        // Nothing panics while it holds the lock; if it did, the queue would still be usable.
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn run(shared: Arc<Shared>, writes: Writes, fenced: Fenced) {
+    let mut tasks = JoinSet::new();
+    while !fenced.is_fenced() {
+        let free = IN_FLIGHT_MAX.saturating_sub(tasks.len());
+        for (target, value) in shared.lock().take_due(Instant::now(), free) {
+            let (writes, fenced) = (writes.clone(), fenced.clone());
+            tasks.spawn(async move {
+                let done = write(&writes, &fenced, &target, &value).await;
+                (target, done)
+            });
+        }
+        let next = shared.lock().next_due().filter(|_| tasks.len() < IN_FLIGHT_MAX);
+        tokio::select! {
+            () = shared.submitted.notified() => {}
+            () = until(next) => {}
+            Some(Ok((target, done))) = tasks.join_next() => {
+                shared.lock().done(&target, done, Instant::now());
+                shared.ended.notify_waiters();
+            }
+        }
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn write(writes: &Writes, fenced: &Fenced, target: &Target, value: &Value) -> Done {
+    let request = request(writes, target, value, Timestamp::now());
+    let result = writes.send::<IgnoredAny>(request).await;
+    match answer(&result) {
+        Answer::Done => {
+            debug!(object = %target, "Wrote status.");
+            Done::Written
+        }
+        Answer::NotFound => Done::Dropped,
+        // Another pod has the name now.
+        Answer::Conflict(_) if matches!(target, Target::Pod(_)) => Done::Dropped,
+        Answer::Conflict(message) | Answer::Refused(message) => {
+            warn!(object = %target, answer = message, "Status write refused.");
+            Done::Failed
+        }
+        Answer::Fenced(message) => {
+            warn!(object = %target, answer = message, "Status write refused by the fence.");
+            fenced.report(&message);
+            Done::Dropped
+        }
+        Answer::Throttled(_) => Done::Failed,
+        Answer::Unknown(message) => {
+            debug!(object = %target, answer = message, "Status write without a clear answer.");
+            Done::Failed
+        }
+    }
+}
+
+fn request(writes: &Writes, target: &Target, value: &Value, now: Timestamp) -> http::Request<Vec<u8>> {
+    let query = format!("fieldManager={SCHEDULER_FIELD_MANAGER}&{}", writes.query());
+    let (path, content_type) = match target {
+        Target::Run(namespace, name) => {
+            let path = format!(
+                "/apis/warpyard.dev/v1alpha1/namespaces/{namespace}/runs/{name}/status?force=true&{query}"
+            );
+            (path, "application/apply-patch+yaml")
+        }
+        Target::Queue(name) => {
+            let path = format!("/apis/warpyard.dev/v1alpha1/queues/{name}/status?force=true&{query}");
+            (path, "application/apply-patch+yaml")
+        }
+        Target::Pod(PodKey { namespace, name, .. }) => {
+            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status?{query}");
+            (path, "application/strategic-merge-patch+json")
+        }
+    };
+    http::Request::patch(path)
+        .header(CONTENT_TYPE, content_type)
+        .body(body(target, value, now).to_string().into_bytes())
+        .expect("names that the API server accepted make a valid URL")
+}
+
+/// Server-side apply owns exactly the fields it sends: an empty status gives `waiting` back.
+fn body(target: &Target, value: &Value, now: Timestamp) -> Json {
+    let status = match value {
+        Value::Waiting(None) => json!({}),
+        Value::Waiting(Some(waiting)) => json!({ "waiting": waiting }),
+        Value::Queue(status) => json!(status),
+        Value::NotScheduled { code, message } => json!({ "conditions": [{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": code,
+            "message": message,
+            // The API server stores seconds.
+            "lastTransitionTime": Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
+        }] }),
+    };
+    let metadata = match target {
+        Target::Run(namespace, name) => json!({ "namespace": namespace, "name": name }),
+        Target::Queue(name) => json!({ "name": name }),
+        // With the uid, a pod that came back under the same name is not touched.
+        Target::Pod(pod) => return json!({ "metadata": { "uid": pod.uid }, "status": status }),
+    };
+    let kind = if matches!(target, Target::Run(..)) { "Run" } else { "Queue" };
+    json!({ "apiVersion": "warpyard.dev/v1alpha1", "kind": kind, "metadata": metadata, "status": status })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use api_types::queue::QueueStatus;
+    use api_types::run::{Reason, Waiting};
+
+    use super::{Paced, Value};
+
+    fn waiting(code: &str, holds: i64) -> Value {
+        let reason = Reason { code: code.to_owned(), holds: Some(holds), ..Reason::default() };
+        Value::Waiting(Some(Waiting { reasons: vec![reason] }))
+    }
+
+    fn condition(code: &'static str, message: &str) -> Value {
+        Value::NotScheduled { code, message: message.to_owned() }
+    }
+
+    #[test]
+    fn a_change_is_written_as_soon_as_it_is_worth() {
+        let queue = |gpus_used| Value::Queue(QueueStatus { gpus_used, ..QueueStatus::default() });
+        for (old, new, expect) in [
+            (waiting("QuotaExceeded", 1), waiting("QuotaExceeded", 1), None),
+            (waiting("QuotaExceeded", 1), waiting("QuotaExceeded", 2), Some(Duration::from_secs(5))),
+            (waiting("QuotaExceeded", 1), waiting("NotEnoughGpus", 1), Some(Duration::ZERO)),
+            (waiting("QuotaExceeded", 1), Value::Waiting(None), Some(Duration::ZERO)),
+            (Value::Waiting(None), waiting("QuotaExceeded", 1), Some(Duration::ZERO)),
+            (condition("QuotaExceeded", "1"), condition("QuotaExceeded", "2"), None),
+            (condition("QuotaExceeded", "1"), condition("NotEnoughGpus", "1"), Some(Duration::ZERO)),
+            (queue(1), queue(1), None),
+            (queue(1), queue(2), Some(Duration::from_secs(2))),
+        ] {
+            assert_eq!(new.pace(&old), expect, "{old:?} to {new:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The client side of a write: a deadline for the server, a longer one for us, and an eye on the fence.
+
+use std::fmt;
+use std::time::Duration;
+
+use kube::Client;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::outcome::{Answer, answer};
+
+/// The server gives up first; we wait this much longer for its answer. The leader's settle time must cover both.
+const ANSWER_MARGIN: Duration = Duration::from_secs(1);
+/// The pod of [`Writes::probe`]; nobody may create it in our namespace but us, and we do not.
+const PROBE_POD: &str = "warpyard-fence-probe";
+
+/// Says that the API server refused a write because another process leads: nothing may be written any more.
+/// Clones share it.
+#[derive(Clone, Debug)]
+pub struct Fenced(watch::Sender<Option<String>>);
+
+impl Default for Fenced {
+    fn default() -> Self {
+        Self(watch::Sender::new(None))
+    }
+}
+
+impl Fenced {
+    /// Notes a refusal; the first one is kept.
+    pub fn report(&self, message: &str) {
+        self.0.send_if_modified(|first| {
+            let is_first = first.is_none();
+            if is_first {
+                *first = Some(message.to_owned());
+            }
+            is_first
+        });
+    }
+
+    /// Whether a write was refused.
+    pub fn is_fenced(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
+    /// Completes with the server's words once a write was refused.
+    pub async fn fenced(&self) -> String {
+        let mut receiver = self.0.subscribe();
+        match receiver.wait_for(Option::is_some).await {
+            Ok(message) => message.clone().unwrap_or_default(),
+            // Not while `self` holds the sender.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// A client for writes. It must not retry by itself (`default_retry = false`): whether a write is worth repeating
+/// is decided here, and a retry must not outlive the settle time of the next leader.
+#[derive(Clone)]
+pub struct Writes {
+    client: Client,
+    timeout: Duration,
+}
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Request(kube::Error),
+    NoAnswer(Duration),
+}
+
+impl Writes {
+    /// Writes through `client`, each given up by the server after `timeout`.
+    pub fn new(client: Client, timeout: Duration) -> Self {
+        Self { client, timeout }
+    }
+
+    /// After this much time from sending, a write has happened or never will.
+    pub fn settled_after(&self) -> Duration {
+        self.timeout + ANSWER_MARGIN
+    }
+
+    /// The query that bounds the write on the server.
+    pub(crate) fn query(&self) -> String {
+        format!("timeout={}ms", self.timeout.as_millis())
+    }
+
+    pub(crate) async fn send<T: DeserializeOwned>(
+        &self,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<T, Failure> {
+        let limit = self.settled_after();
+        match tokio::time::timeout(limit, self.client.request(request)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(Failure::Request(error)),
+            Err(_) => Err(Failure::NoAnswer(limit)),
+        }
+    }
+}
+
+/// What the fence says about us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// Our writes pass.
+    Admitted,
+    /// Another process leads, or none.
+    Refused(String),
+    /// No answer that says it.
+    Unclear(String),
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admitted => f.write_str("admitted"),
+            Self::Refused(message) | Self::Unclear(message) => f.write_str(message),
+        }
+    }
+}
+
+impl Writes {
+    /// Asks the fence without changing anything: a dry-run bind of a pod that does not exist. Admission comes
+    /// before the pod is looked up, so "not found" means admitted.
+    pub async fn probe(&self, namespace: &str) -> Probe {
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": { "namespace": namespace, "name": PROBE_POD },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": PROBE_POD },
+        });
+        let path =
+            format!("/api/v1/namespaces/{namespace}/pods/{PROBE_POD}/binding?dryRun=All&{}", self.query());
+        let request = http::Request::post(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes())
+            .expect("a namespace's name makes a valid URL");
+        match answer(&self.send::<IgnoredAny>(request).await) {
+            Answer::NotFound => Probe::Admitted,
+            Answer::Fenced(message) => Probe::Refused(message),
+            other => Probe::Unclear(format!("{other:?}")),
+        }
+    }
+}

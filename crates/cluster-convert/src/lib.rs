@@ -1,0 +1,24 @@
+//! Kubernetes objects, parsed once and only as far as they are read, become changes of the cluster model.
+//!
+//! ```text
+//!   watch bytes ──serde──► SlimPod, SlimNode ──► pod_change, node_change ──┐
+//!                          api_types::Queue  ──► queue_change ─────────────┴─► cluster_model::Change
+//! ```
+//!
+//! An object that cannot be read in full is never an error: a pod says in `unsupported` what we cannot honour, and
+//! then waits with that as its reason. This crate never talks to anything.
+
+mod node;
+mod pod;
+pub mod quantity;
+mod queue;
+mod slim;
+
+pub use node::{node_change, node_gone};
+pub use pod::{pod_change, pod_gone, pod_key};
+pub use queue::{queue_change, queue_gone};
+pub use slim::{
+    SlimCondition, SlimContainer, SlimContainerState, SlimContainerStatus, SlimNode, SlimNodeSpec,
+    SlimNodeStatus, SlimPod, SlimPodSpec, SlimPodStatus, SlimResources, SlimTaint, SlimTerminated,
+    SlimToleration, SlimWaiting,
+};

@@ -1,0 +1,431 @@
+//! Pods and nodes with only the fields we read. Everything else (managed fields, probes, environments, images) is
+//! skipped while parsing and never stored: at 100,000 pods that is most of the memory.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use kube_core::{ObjectMeta, Resource};
+use serde::de::{Deserialize, Deserializer, IgnoredAny};
+
+/// A pod as we read it.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+pub struct SlimPod {
+    /// Name, namespace, uid, resource version, labels, owners, times, and the annotations that are ours.
+    #[serde(deserialize_with = "slim_metadata")]
+    pub metadata: ObjectMeta,
+    /// What it asks for.
+    #[serde(default)]
+    pub spec: SlimPodSpec,
+    /// How it fares.
+    #[serde(default)]
+    pub status: SlimPodStatus,
+}
+
+/// What a pod asks for, as far as it bears on where it can run.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlimPodSpec {
+    /// The node it is bound to.
+    #[serde(default)]
+    pub node_name: Option<String>,
+    /// Who places it.
+    #[serde(default)]
+    pub scheduler_name: Option<String>,
+    /// Resolved from its priority class by the API server.
+    #[serde(default)]
+    pub priority: Option<i32>,
+    /// Labels its node must have.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints its node may have.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub tolerations: Vec<SlimToleration>,
+    /// Containers.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub containers: Vec<SlimContainer>,
+    /// Containers that run before the others, or beside them if they restart always.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub init_containers: Vec<SlimContainer>,
+    /// Resources of the pod as a whole; they win over the sum of its containers.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub resources: SlimResources,
+    /// What the runtime itself uses.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub overhead: BTreeMap<String, String>,
+    /// How many gates hold it back.
+    #[serde(default, deserialize_with = "how_many")]
+    pub scheduling_gates: usize,
+    /// Kinds of volume that a scheduler would have to look at, each once.
+    #[serde(default, rename = "volumes", deserialize_with = "volume_kinds")]
+    pub placed_volumes: Vec<String>,
+    /// Rules on the node's labels and on neighbours.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub affinity: SlimAffinity,
+    /// How many rules on spreading must hold.
+    #[serde(default, rename = "topologySpreadConstraints", deserialize_with = "hard_spread_constraints")]
+    pub hard_spread_constraints: usize,
+    /// How many devices it claims.
+    #[serde(default, deserialize_with = "how_many")]
+    pub resource_claims: usize,
+    /// Whether it is in a group of the native kind.
+    #[serde(default, deserialize_with = "is_there")]
+    pub scheduling_group: bool,
+}
+
+/// Which hard rules there are. Preferences only rank nodes, so a pod that has only those is placed without them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimAffinity {
+    /// Rules on the node's labels.
+    #[serde(deserialize_with = "has_hard_terms")]
+    pub node_affinity: bool,
+    /// Pods that must be near.
+    #[serde(deserialize_with = "has_hard_terms")]
+    pub pod_affinity: bool,
+    /// Pods that must not be near.
+    #[serde(deserialize_with = "has_hard_terms")]
+    pub pod_anti_affinity: bool,
+}
+
+/// One toleration, as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct SlimToleration {
+    /// The taint's key.
+    pub key: Option<String>,
+    /// `Exists` or `Equal`.
+    pub operator: Option<String>,
+    /// The taint's value.
+    pub value: Option<String>,
+    /// The taint's effect.
+    pub effect: Option<String>,
+}
+
+/// One container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlimContainer {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// `Always` on an init container makes it a sidecar.
+    #[serde(default)]
+    pub restart_policy: Option<String>,
+    /// What it asks for.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub resources: SlimResources,
+    /// How many ports of the node it takes.
+    #[serde(default, rename = "ports", deserialize_with = "host_ports")]
+    pub host_ports: usize,
+}
+
+/// Requests and limits, as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct SlimResources {
+    /// What it must have.
+    #[serde(deserialize_with = "null_is_default")]
+    pub requests: BTreeMap<String, String>,
+    /// The most it may use; what is not requested is requested by its limit.
+    #[serde(deserialize_with = "null_is_default")]
+    pub limits: BTreeMap<String, String>,
+}
+
+/// How a pod fares.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimPodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed`.
+    pub phase: Option<String>,
+    /// One word on why, for example `Evicted`.
+    pub reason: Option<String>,
+    /// A sentence on why.
+    pub message: Option<String>,
+    /// When a kubelet took it.
+    pub start_time: Option<Time>,
+    /// For example `PodScheduled`, `DisruptionTarget`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<SlimCondition>,
+    /// Its containers.
+    #[serde(deserialize_with = "null_is_default")]
+    pub container_statuses: Vec<SlimContainerStatus>,
+    /// Its init containers.
+    #[serde(deserialize_with = "null_is_default")]
+    pub init_container_statuses: Vec<SlimContainerStatus>,
+}
+
+/// One condition of a pod or node.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimCondition {
+    /// The condition's name.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// One word on why.
+    pub reason: Option<String>,
+    /// A sentence on why.
+    pub message: Option<String>,
+    /// Since when.
+    pub last_transition_time: Option<Time>,
+}
+
+/// How a container fares.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimContainerStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it passes its readiness probe.
+    pub ready: bool,
+    /// How often it was restarted.
+    pub restart_count: i32,
+    /// What it does.
+    #[serde(deserialize_with = "null_is_default")]
+    pub state: SlimContainerState,
+}
+
+/// What a container does: at most one of these.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(default)]
+pub struct SlimContainerState {
+    /// It has ended.
+    pub terminated: Option<SlimTerminated>,
+    /// It has not started.
+    pub waiting: Option<SlimWaiting>,
+    /// Whether it runs.
+    #[serde(deserialize_with = "is_there")]
+    pub running: bool,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimTerminated {
+    /// Its exit code.
+    pub exit_code: i32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// One word on why, for example `OOMKilled`.
+    pub reason: Option<String>,
+    /// What it left in its termination message.
+    pub message: Option<String>,
+    /// When it started.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub finished_at: Option<Time>,
+}
+
+/// Why a container has not started.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(default)]
+pub struct SlimWaiting {
+    /// One word on why, for example `ImagePullBackOff`.
+    pub reason: Option<String>,
+    /// A sentence on why.
+    pub message: Option<String>,
+}
+
+/// A node as we read it.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+pub struct SlimNode {
+    /// Name, uid, resource version, labels, times, and the annotations that are ours.
+    #[serde(deserialize_with = "slim_metadata")]
+    pub metadata: ObjectMeta,
+    /// What pods must know of it.
+    #[serde(default)]
+    pub spec: SlimNodeSpec,
+    /// What it has.
+    #[serde(default)]
+    pub status: SlimNodeStatus,
+}
+
+/// What keeps pods off a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct SlimNodeSpec {
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// Its taints.
+    #[serde(deserialize_with = "null_is_default")]
+    pub taints: Vec<SlimTaint>,
+}
+
+/// One taint, as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct SlimTaint {
+    /// The taint's key.
+    pub key: String,
+    /// The taint's value.
+    pub value: Option<String>,
+    /// What it does.
+    pub effect: String,
+}
+
+/// What a node has.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(default)]
+pub struct SlimNodeStatus {
+    /// What pods may use.
+    #[serde(deserialize_with = "null_is_default")]
+    pub allocatable: BTreeMap<String, String>,
+    /// For example `Ready`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<SlimCondition>,
+}
+
+/// Both kinds are the cluster's own; only the Rust type is slim.
+macro_rules! resource_like {
+    ($slim:ty, $full:ty) => {
+        impl Resource for $slim {
+            type DynamicType = ();
+            type Scope = <$full as Resource>::Scope;
+
+            fn kind(_: &()) -> Cow<'_, str> {
+                <$full as Resource>::kind(&())
+            }
+            fn group(_: &()) -> Cow<'_, str> {
+                <$full as Resource>::group(&())
+            }
+            fn version(_: &()) -> Cow<'_, str> {
+                <$full as Resource>::version(&())
+            }
+            fn plural(_: &()) -> Cow<'_, str> {
+                <$full as Resource>::plural(&())
+            }
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+resource_like!(SlimPod, Pod);
+resource_like!(SlimNode, Node);
+
+/// Annotations we keep: ours, and the index that the Job controller gives.
+fn is_kept(annotation: &str) -> bool {
+    let domain = annotation.split('/').next().unwrap_or_default();
+    domain == api_types::GROUP
+        || domain.strip_suffix(api_types::GROUP).is_some_and(|prefix| prefix.ends_with('.'))
+        || annotation == crate::pod::COMPLETION_INDEX
+}
+
+fn slim_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    #[derive(Default)]
+    struct Metadata {
+        name: Option<String>,
+        namespace: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+        labels: Option<BTreeMap<String, String>>,
+        #[serde(deserialize_with = "our_annotations")]
+        annotations: Option<BTreeMap<String, String>>,
+        owner_references: Option<Vec<OwnerReference>>,
+        creation_timestamp: Option<Time>,
+        deletion_timestamp: Option<Time>,
+    }
+    let metadata = Metadata::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+        labels: metadata.labels,
+        annotations: metadata.annotations,
+        owner_references: metadata.owner_references,
+        creation_timestamp: metadata.creation_timestamp,
+        deletion_timestamp: metadata.deletion_timestamp,
+        ..ObjectMeta::default()
+    })
+}
+
+fn our_annotations<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    let mut annotations: Option<BTreeMap<String, String>> = Option::deserialize(deserializer)?;
+    if let Some(annotations) = &mut annotations {
+        annotations.retain(|key, _| is_kept(key));
+    }
+    Ok(annotations.filter(|annotations| !annotations.is_empty()))
+}
+
+fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn how_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    Ok(Option::<Vec<IgnoredAny>>::deserialize(deserializer)?.map_or(0, |items| items.len()))
+}
+
+fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(Option::<IgnoredAny>::deserialize(deserializer)?.is_some())
+}
+
+/// Node affinity has its hard terms in an object, affinity to pods in a list; an empty list is no rule.
+fn has_hard_terms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Terms {
+        #[serde(default)]
+        required_during_scheduling_ignored_during_execution: Option<Required>,
+    }
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Required {
+        List(Vec<IgnoredAny>),
+        Object(IgnoredAny),
+    }
+    let terms = Option::<Terms>::deserialize(deserializer)?;
+    Ok(match terms.and_then(|terms| terms.required_during_scheduling_ignored_during_execution) {
+        None => false,
+        Some(Required::List(terms)) => !terms.is_empty(),
+        Some(Required::Object(IgnoredAny)) => true,
+    })
+}
+
+fn hard_spread_constraints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Constraint {
+        #[serde(default)]
+        when_unsatisfiable: Option<String>,
+    }
+    let constraints = Option::<Vec<Constraint>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(constraints.iter().filter(|it| it.when_unsatisfiable.as_deref() != Some("ScheduleAnyway")).count())
+}
+
+fn host_ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Port {
+        #[serde(default)]
+        host_port: Option<i32>,
+    }
+    let ports = Option::<Vec<Port>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(ports.iter().filter(|port| port.host_port.is_some_and(|port| port > 0)).count())
+}
+
+/// Volumes that are the same on every node: no scheduler looks at them.
+const VOLUMES_ANYWHERE: [&str; 8] =
+    ["configMap", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"];
+
+#[expect(clippy::zero_sized_map_values, reason = "the keys of a JSON object, without its values")]
+fn volume_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let volumes = Option::<Vec<BTreeMap<String, IgnoredAny>>>::deserialize(deserializer)?.unwrap_or_default();
+    let mut kinds: Vec<String> = volumes.into_iter().flat_map(BTreeMap::into_keys).collect();
+    kinds.retain(|kind| kind != "name" && !VOLUMES_ANYWHERE.contains(&kind.as_str()));
+    kinds.sort();
+    kinds.dedup();
+    Ok(kinds)
+}

@@ -1,0 +1,276 @@
+//! The objects the model is fed with, already parsed: no Kubernetes types, no quantities as text.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    ops::{AddAssign, SubAssign},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
+
+/// Something that happened in the cluster. Changes of different kinds may arrive in any order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A node is new or different.
+    Node(Node),
+    /// A node is gone.
+    NodeGone(NodeName),
+    /// A pod is new or different.
+    Pod(Pod),
+    /// A pod is gone, or has ended and holds nothing any more.
+    PodGone(PodKey),
+    /// A queue is new or different.
+    Queue(Queue),
+    /// A queue is gone.
+    QueueGone(QueueName),
+}
+
+/// Amounts on one node or of one pod. Signed: what is free may be less than nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Resources {
+    /// Whole GPUs.
+    pub gpus: i64,
+    /// CPU in thousandths of a core.
+    pub cpu_millis: i64,
+    /// Memory in bytes.
+    pub memory_bytes: i64,
+    /// Pods; every pod asks for one.
+    pub pods: i64,
+}
+
+impl Resources {
+    /// Whether all of it is available in `free`. What is not asked for cannot be short: a pod without GPUs fits
+    /// on a node whose GPUs are overcommitted.
+    pub fn fits(&self, free: &Self) -> bool {
+        let fits = |asked: i64, free: i64| asked <= 0 || asked <= free;
+        fits(self.gpus, free.gpus)
+            && fits(self.cpu_millis, free.cpu_millis)
+            && fits(self.memory_bytes, free.memory_bytes)
+            && fits(self.pods, free.pods)
+    }
+}
+
+impl AddAssign for Resources {
+    // Saturating: absurd amounts must not bring the scheduler down. Conversion bounds them far below the limits.
+    fn add_assign(&mut self, other: Self) {
+        self.gpus = self.gpus.saturating_add(other.gpus);
+        self.cpu_millis = self.cpu_millis.saturating_add(other.cpu_millis);
+        self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
+        self.pods = self.pods.saturating_add(other.pods);
+    }
+}
+
+impl SubAssign for Resources {
+    fn sub_assign(&mut self, other: Self) {
+        self.gpus = self.gpus.saturating_sub(other.gpus);
+        self.cpu_millis = self.cpu_millis.saturating_sub(other.cpu_millis);
+        self.memory_bytes = self.memory_bytes.saturating_sub(other.memory_bytes);
+        self.pods = self.pods.saturating_sub(other.pods);
+    }
+}
+
+impl std::ops::Add for Resources {
+    type Output = Self;
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+impl std::ops::Sub for Resources {
+    type Output = Self;
+    fn sub(mut self, other: Self) -> Self {
+        self -= other;
+        self
+    }
+}
+
+/// A machine. It is *Counted*: the kubelet picks the devices, so we know how many are in use, not which. (Nodes
+/// whose devices are known one by one come with dynamic resource allocation.)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: NodeName,
+    /// The type of its GPUs.
+    pub gpu_type: Option<GpuType>,
+    /// What pods may use of it. It may fall below what they do use.
+    pub allocatable: Resources,
+    /// Whether it takes new pods at all.
+    pub schedulable: bool,
+    /// Its labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+    /// The rack it stands in.
+    pub rack: Option<Arc<str>>,
+}
+
+/// Keeps pods off a node that do not tolerate it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Taint {
+    /// The taint's key.
+    pub key: Arc<str>,
+    /// The taint's value, often empty.
+    pub value: Arc<str>,
+    /// What it does to pods that do not tolerate it.
+    pub effect: TaintEffect,
+}
+
+impl Taint {
+    /// Whether it keeps new pods away; `PreferNoSchedule` only asks for it.
+    pub fn repels(&self) -> bool {
+        self.effect != TaintEffect::PreferNoSchedule
+    }
+
+    /// Whether one of the tolerations is for it.
+    pub fn tolerated_by(&self, tolerations: &[Toleration]) -> bool {
+        tolerations.iter().any(|toleration| toleration.tolerates(self))
+    }
+}
+
+/// What a taint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum TaintEffect {
+    /// No new pods.
+    NoSchedule,
+    /// Better no new pods; not a rule.
+    PreferNoSchedule,
+    /// No new pods, and running ones are evicted.
+    NoExecute,
+}
+
+/// Lets a pod onto nodes with a taint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Toleration {
+    /// The taint's key; every key if absent.
+    pub key: Option<Arc<str>>,
+    /// The taint's value; every value if absent.
+    pub value: Option<Arc<str>>,
+    /// The taint's effect; every effect if absent.
+    pub effect: Option<TaintEffect>,
+}
+
+impl Toleration {
+    /// Whether it is for this taint.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        self.key.as_ref().is_none_or(|key| *key == taint.key)
+            && self.value.as_ref().is_none_or(|value| *value == taint.value)
+            && self.effect.is_none_or(|effect| effect == taint.effect)
+    }
+}
+
+/// A pod that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its identity.
+    pub key: PodKey,
+    /// The gang it is a member of; a pod on its own is a gang of one.
+    pub gang: GangKey,
+    /// How many members must start together. Without it, those that are seen.
+    pub gang_size: Option<u32>,
+    /// The queue it names. Without it, the one queue that lists its namespace.
+    pub queue: Option<QueueName>,
+    /// What it asks for.
+    pub requests: Resources,
+    /// The GPU type it asks for; any if absent.
+    pub gpu_type: Option<GpuType>,
+    /// Higher comes first.
+    pub priority: i32,
+    /// When it was created.
+    pub created: Timestamp,
+    /// The node it is bound to.
+    pub node: Option<NodeName>,
+    /// Whether it is being deleted; it holds what it has until it is gone.
+    pub terminating: bool,
+    /// Whether we are its scheduler.
+    pub ours: bool,
+    /// Labels its node must have.
+    pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
+    /// Taints its node may have.
+    pub tolerations: Vec<Toleration>,
+    /// What it asks for and we cannot honour yet; such a pod is not placed.
+    pub unsupported: Vec<String>,
+    /// The Run it belongs to.
+    pub run: Option<Arc<str>>,
+    /// Its place within the gang.
+    pub member_index: Option<u32>,
+    /// Whether a scheduling gate holds it back.
+    pub gated: bool,
+}
+
+/// A place in the tree that governs who may hold how much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its name.
+    pub name: QueueName,
+    /// The queue above.
+    pub parent: Option<QueueName>,
+    /// Share of what is left over, relative to its siblings.
+    pub weight: u32,
+    /// What it owns.
+    pub quota: Option<Amounts>,
+    /// The most it may hold; what it leaves out is bounded by the quota.
+    pub limit: Option<Amounts>,
+    /// Namespaces whose pods may use it.
+    pub namespaces: BTreeSet<Arc<str>>,
+}
+
+impl Queue {
+    /// The most the queue may hold of a resource, its children included; `None` is no bound. The limit decides
+    /// where it names the resource, else the quota. A GPU type that neither names is zero as soon as one of them
+    /// names any type.
+    pub fn bound(&self, resource: &ResourceName) -> Option<i64> {
+        let named = [&self.limit, &self.quota].into_iter().flatten();
+        named.clone().find_map(|amounts| amounts.get(resource)).or_else(|| {
+            let gpus_are_bounded = named.clone().any(|amounts| !amounts.gpus.is_empty());
+            (matches!(resource, ResourceName::Gpu(_)) && gpus_are_bounded).then_some(0)
+        })
+    }
+}
+
+/// Amounts per resource of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amounts {
+    /// GPUs by type. Empty: GPUs are not bounded by it.
+    pub gpus: BTreeMap<GpuType, i64>,
+    /// CPU in thousandths of a core.
+    pub cpu_millis: Option<i64>,
+    /// Memory in bytes.
+    pub memory_bytes: Option<i64>,
+}
+
+impl Amounts {
+    /// The amount of a resource, if it is named.
+    pub fn get(&self, resource: &ResourceName) -> Option<i64> {
+        match resource {
+            ResourceName::Gpu(gpu_type) => self.gpus.get(gpu_type).copied(),
+            ResourceName::Cpu => self.cpu_millis,
+            ResourceName::Memory => self.memory_bytes,
+        }
+    }
+}
+
+/// A resource that a queue's quota bounds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ResourceName {
+    /// GPUs of one type.
+    Gpu(GpuType),
+    /// CPU, counted in thousandths of a core.
+    Cpu,
+    /// Memory, counted in bytes.
+    Memory,
+}
+
+impl fmt::Display for ResourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gpu(gpu_type) => gpu_type.fmt(f),
+            Self::Cpu => f.pad("cpu"),
+            Self::Memory => f.pad("memory"),
+        }
+    }
+}

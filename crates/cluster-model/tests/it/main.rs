@@ -1,0 +1,6 @@
+//! Behaviour of the cluster model: tables for what each change means, properties for any series of changes.
+
+mod build;
+mod properties;
+mod reasons;
+mod tables;

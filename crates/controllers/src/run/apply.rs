@@ -1,0 +1,218 @@
+//! Every write of the Run controller. Each names the object by UID or resource version, so that none can hit another
+//! object of the same name, and each may be repeated.
+
+use api_types::names::{CONTROLLERS_FIELD_MANAGER, RUN_FINALIZER};
+use api_types::{Run, RunStatus};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::core::NamespaceResourceScope;
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::build::{Applied, Prepared, Resources};
+use super::job::JobFacts;
+use super::{Context, Error};
+use crate::members::RunKey;
+
+/// Puts our finalizer on the Run.
+pub async fn add_finalizer(context: &Context, run: &Run) -> Result<Run, Error> {
+    let mut finalizers = run.metadata.finalizers.clone().unwrap_or_default();
+    finalizers.push(RUN_FINALIZER.to_owned());
+    let patch = json!({ "metadata": {
+        "resourceVersion": run.metadata.resource_version,
+        "uid": run.metadata.uid,
+        "finalizers": finalizers,
+    }});
+    let name = run.name_any();
+    let patched = api::<Run>(context, &run.namespace().unwrap_or_default())
+        .patch(&name, &parameters(), &Patch::Merge(&patch))
+        .await;
+    patched.map_err(Error::api("add the finalizer to run", &name))
+}
+
+/// Writes the status if it says anything new; all of it but `waiting`, which is the scheduler's.
+///
+/// It carries the resource version it was decided from: a decision made on an old Run is refused, not written.
+pub async fn update_status(context: &Context, run: Run, mut status: RunStatus) -> Result<Run, Error> {
+    status.waiting = run.status.as_ref().and_then(|status| status.waiting.clone());
+    if run.status.as_ref() == Some(&status) {
+        return Ok(run);
+    }
+    status.waiting = None;
+    let patch = json!({
+        "apiVersion": Run::api_version(&()),
+        "kind": Run::kind(&()),
+        "metadata": {
+            "name": run.metadata.name,
+            "namespace": run.metadata.namespace,
+            "uid": run.metadata.uid,
+            "resourceVersion": run.metadata.resource_version,
+        },
+        "status": status,
+    });
+    let name = run.name_any();
+    let parameters = PatchParams::apply(CONTROLLERS_FIELD_MANAGER).force();
+    let written = api::<Run>(context, &run.namespace().unwrap_or_default())
+        .patch_status(&name, &parameters, &Patch::Apply(&patch))
+        .await;
+    written.map_err(Error::api("write the status of run", &name))
+}
+
+/// Creates the Service and the Job. A Job of that name that exists already is returned as it is: whose it is, the
+/// next decision asks.
+pub async fn create(
+    context: &Context,
+    run: &Run,
+    resources: Resources<Prepared>,
+) -> Result<Resources<Applied>, Error> {
+    let namespace = run.namespace().unwrap_or_default();
+    let service = create_or_get(&api::<Service>(context, &namespace), &resources.service).await?;
+    if !is_owned(&service, run) {
+        return Err(name_taken(&service, run));
+    }
+    let job = create_or_get(&api::<Job>(context, &namespace), &resources.job).await?;
+    Ok(Resources::applied(service, job))
+}
+
+/// Lets a suspended Job start its pods.
+pub async fn resume_job(context: &Context, run: &RunKey, name: &str, uid: &str) -> Result<JobFacts, Error> {
+    let patch = json!({ "metadata": { "uid": uid }, "spec": { "suspend": false } });
+    let job = api::<Job>(context, &run.namespace).patch(name, &parameters(), &Patch::Merge(&patch)).await;
+    job.map(|job| JobFacts::of(&job)).map_err(Error::api("resume Job", name))
+}
+
+/// Asks for the deletion of a Job; `None` if it is gone already. With [`PropagationPolicy::Foreground`] the Job stays
+/// until its pods are gone.
+pub async fn delete_job(
+    context: &Context,
+    run: &RunKey,
+    name: &str,
+    uid: &str,
+    propagation: PropagationPolicy,
+) -> Result<Option<JobFacts>, Error> {
+    let deleted =
+        api::<Job>(context, &run.namespace).delete(name, &delete_parameters(uid, propagation)).await;
+    match deleted {
+        Ok(answer) => Ok(answer.left().as_ref().map(JobFacts::of)),
+        Err(error) if is_code(&error, 404) => Ok(None),
+        Err(error) => Err(Error::api("delete Job", name)(error)),
+    }
+}
+
+/// Takes our finalizer off a Job that may not exist any more.
+pub async fn release_job(context: &Context, run: &RunKey, name: &str, uid: &str) -> Result<(), Error> {
+    release(&api::<Job>(context, &run.namespace), name, uid).await.map_err(Error::api("release Job", name))
+}
+
+/// Takes our finalizer off a Run that may not exist any more.
+pub async fn release_run(context: &Context, run: &RunKey, uid: &str) -> Result<(), Error> {
+    release(&api::<Run>(context, &run.namespace), &run.name, uid)
+        .await
+        .map_err(Error::api("release run", &run.name))
+}
+
+/// Deletes the Run's Service of this name; a Service of somebody else stays.
+pub async fn delete_service(context: &Context, run: &Run, name: &str) -> Result<(), Error> {
+    let services = api::<Service>(context, &run.namespace().unwrap_or_default());
+    let service = services.get_opt(name).await.map_err(Error::api("read Service", name))?;
+    let Some(service) = service.filter(|service| is_owned(service, run)) else { return Ok(()) };
+    let uid = service.metadata.uid.unwrap_or_default();
+    match services.delete(name, &delete_parameters(&uid, PropagationPolicy::Background)).await {
+        Ok(_) => Ok(()),
+        Err(error) if is_code(&error, 404) => Ok(()),
+        Err(error) => Err(Error::api("delete Service", name)(error)),
+    }
+}
+
+/// Whether the API server answered with this HTTP status.
+pub fn is_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+async fn create_or_get<K>(api: &Api<K>, object: &K) -> Result<K, Error>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Serialize,
+{
+    let name = object.name_any();
+    let kind = K::kind(&());
+    let parameters =
+        PostParams { field_manager: Some(CONTROLLERS_FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    match api.create(&parameters, object).await {
+        Ok(created) => Ok(created),
+        Err(error) if is_code(&error, 409) => {
+            api.get(&name).await.map_err(Error::api("read after a conflict", &name))
+        }
+        // Invalid, or not even readable, as it stands: asking again gives the same answer.
+        Err(kube::Error::Api(status)) if [400, 422].contains(&status.code) => Err(Error::Refused {
+            reason: "Refused".to_owned(),
+            message: format!("the API server refuses {kind} {name}: {}", status.message),
+        }),
+        Err(error) => Err(Error::api("create", &name)(error)),
+    }
+}
+
+/// Removes our finalizer where it stands, and only if it stands there; the API server checks both.
+async fn release<K>(api: &Api<K>, name: &str, uid: &str) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let Some(object) = api.get_metadata_opt(name).await? else { return Ok(()) };
+    let metadata = object.metadata;
+    let position = metadata.finalizers.iter().flatten().position(|finalizer| finalizer == RUN_FINALIZER);
+    let Some(position) = position.filter(|_| metadata.uid.as_deref() == Some(uid)) else { return Ok(()) };
+    let place = format!("/metadata/finalizers/{position}");
+    let operations = json!([
+        { "op": "test", "path": "/metadata/uid", "value": uid },
+        { "op": "test", "path": place, "value": RUN_FINALIZER },
+        { "op": "remove", "path": place },
+    ]);
+    let patch = serde_json::from_value(operations).map_err(kube::Error::SerdeError)?;
+    match api.patch_metadata(name, &parameters(), &Patch::Json::<()>(patch)).await {
+        Ok(_) => Ok(()),
+        Err(error) if is_code(&error, 404) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A Service of an earlier Run of the same name is on its way out; any other stays, and this Run cannot start.
+fn name_taken(service: &Service, run: &Run) -> Error {
+    let name = service.name_any();
+    let of_run =
+        service.owner_references().iter().any(|o| o.kind == Run::kind(&()) && o.name == run.name_any());
+    if of_run || service.metadata.deletion_timestamp.is_some() {
+        return Error::NotGoneYet { name };
+    }
+    Error::Refused {
+        reason: "NameTaken".to_owned(),
+        message: format!(
+            "a Service named {name} exists and is not this run's: delete it, or submit the run under another name"
+        ),
+    }
+}
+
+fn is_owned<K: Resource>(object: &K, run: &Run) -> bool {
+    let uid = run.metadata.uid.as_deref();
+    object.owner_references().iter().any(|owner| Some(owner.uid.as_str()) == uid)
+}
+
+fn delete_parameters(uid: &str, propagation: PropagationPolicy) -> DeleteParams {
+    DeleteParams {
+        propagation_policy: Some(propagation),
+        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        ..DeleteParams::default()
+    }
+}
+
+fn parameters() -> PatchParams {
+    PatchParams { field_manager: Some(CONTROLLERS_FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+fn api<K>(context: &Context, namespace: &str) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    Api::namespaced(context.client.clone(), namespace)
+}

@@ -1,0 +1,50 @@
+//! Reads what a decision needs: the attempt's Job and the Run's pods.
+
+use api_types::Run;
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{Api, ListParams};
+use kube::runtime::reflector::ObjectRef;
+
+use super::job::JobFacts;
+use super::member::Member;
+use super::{Context, Error};
+use crate::members::RunKey;
+use crate::pod::SlimPod;
+
+/// How many pods are read to find the one that failed. A pod is a few KB, and the first failed ones are enough.
+const EVIDENCE_PODS_MAX: u32 = 500;
+
+/// The Job of the Run's last attempt. The cache may answer that it exists; that it does *not* exist is only ever
+/// believed of the API server itself, because that answer can end a Run or start one.
+pub async fn job(context: &Context, run: &RunKey, object: &Run) -> Result<Option<JobFacts>, Error> {
+    let Some(status) = &object.status else { return Ok(None) };
+    let Some(attempt) = status.attempts.last() else { return Ok(None) };
+    let key = ObjectRef::<Job>::new(&attempt.job_name).within(&run.namespace);
+    if let Some(job) = context.jobs.get(&key) {
+        return Ok(Some(JobFacts::of(&job)));
+    }
+    if status.phase.is_final() {
+        // Nothing is concluded from its absence any more.
+        return Ok(None);
+    }
+    live_job(context, run, &attempt.job_name).await
+}
+
+/// The Job as the API server has it now.
+pub async fn live_job(context: &Context, run: &RunKey, name: &str) -> Result<Option<JobFacts>, Error> {
+    let api: Api<Job> = Api::namespaced(context.client.clone(), &run.namespace);
+    let job = api.get_opt(name).await.map_err(Error::api("read Job", name))?;
+    Ok(job.as_ref().map(JobFacts::of))
+}
+
+/// The pods of a Job as the API server has them now: for when a Job has failed and the watch of pods has not yet told
+/// which of them did. Once per failed Run at most, and bounded.
+pub async fn live_members(context: &Context, run: &RunKey, job_uid: &str) -> Result<Vec<Member>, Error> {
+    let api: Api<SlimPod> = Api::namespaced(context.client.clone(), &run.namespace);
+    let params = ListParams::default()
+        .labels(&format!("batch.kubernetes.io/controller-uid={job_uid}"))
+        .fields("status.phase=Failed")
+        .limit(EVIDENCE_PODS_MAX);
+    let pods = api.list(&params).await.map_err(Error::api("list failed pods of run", &run.name))?;
+    Ok(pods.items.iter().filter_map(SlimPod::member).map(|(_, member)| member).collect())
+}

@@ -1,0 +1,373 @@
+//! A Run's status, computed purely from the Run, its Job and its pods. `waiting` is the scheduler's and only read.
+//!
+//! | what is seen                                   | phase                      | reason                                |
+//! |------------------------------------------------|----------------------------|---------------------------------------|
+//! | some member has no node                        | Pending                    | the scheduler's first, or `PodsMissing` |
+//! | … after all had one                            | Pending                    | `MemberLost`                          |
+//! | all members have nodes, not all run            | Starting                   | the first trouble, as `ImagePullBackOff` |
+//! | all run, or have ended well                    | Running                    |                                       |
+//! | a member failed, the others are being ended    | Running, or as before      | `MemberFailed`, `TimeLimitExceeded`   |
+//! | `spec.stop`, pods still going                  | Running, or as before      | `Stopping`                            |
+//! | the Job cannot be created (yet)                | Pending                    | `CannotCreate`                        |
+//! | Job complete                                   | Succeeded                  |                                       |
+//! | Job failed                                     | Failed                     | `MemberFailed`, `TimeLimitExceeded`, `JobFailed` |
+//! | Job deleted from outside                       | Failed                     | `JobDeleted`                          |
+//! | cannot be built, or the API server refuses it  | Failed                     | `InvalidName`, …, `Refused`, `NameTaken` |
+//! | `spec.stop`, pods gone                         | Stopped                    | `StoppedByUser`                       |
+
+use std::collections::BTreeMap;
+
+use api_types::conditions::{self, Observed};
+use api_types::run::{Attempt, MemberCounts};
+use api_types::{Run, RunPhase, RunStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::build::AttemptNames;
+use super::decide::Conclusion;
+use super::job::JobFacts;
+use super::member::{Member, PodPhase};
+
+const MEMBER_LOST: &str = "MemberLost";
+const MEMBER_FAILED: &str = "MemberFailed";
+const TIME_LIMIT: &str = "TimeLimitExceeded";
+
+/// What the decisions of this module read.
+#[derive(Debug, Clone, Copy)]
+pub struct Sight<'a> {
+    /// The Run as it was read.
+    pub run: &'a Run,
+    /// Its last attempt's Job, if there is one.
+    pub job: Option<&'a JobFacts>,
+    /// The pods of the Run, of any Job, in any order.
+    pub pods: &'a [Member],
+}
+
+/// The status with attempt 1 recorded: written before any child is created.
+pub fn with_first_attempt(run: &Run, now: Timestamp) -> RunStatus {
+    let names = AttemptNames::of(run.metadata.name.as_deref().unwrap_or_default(), 1);
+    let mut run = run.clone();
+    let attempt = Attempt { number: names.attempt, job_name: names.job, ..Attempt::default() };
+    run.status.get_or_insert_default().attempts = vec![attempt];
+    follow(Sight { run: &run, job: None, pods: &[] }, now)
+}
+
+/// The status with the last attempt's Job recorded: written before the Job may start anything.
+pub fn with_job(run: &Run, uid: &str) -> RunStatus {
+    let mut status = run.status.clone().unwrap_or_default();
+    if let Some(attempt) = status.attempts.last_mut() {
+        attempt.job_uid = Some(uid.to_owned());
+    }
+    status
+}
+
+/// The same status, for a newer generation of a Run that is over.
+pub fn acknowledged(run: &Run) -> RunStatus {
+    let mut status = run.status.clone().unwrap_or_default();
+    status.observed_generation = run.metadata.generation;
+    status
+}
+
+/// The status while the API server does not let us create the children, for a reason that may pass.
+pub fn cannot_create(run: &Run, message: String) -> RunStatus {
+    RunStatus {
+        reason: Some("CannotCreate".to_owned()),
+        message: Some(message),
+        ..run.status.clone().unwrap_or_default()
+    }
+}
+
+/// The status of an attempt that goes on.
+pub fn follow(sight: Sight<'_>, now: Timestamp) -> RunStatus {
+    let old = sight.run.status.clone().unwrap_or_default();
+    let members = current_members(sight);
+    let counts = count(sight, &members);
+    let phase = match counts {
+        MemberCounts { waiting: 1.., .. } => RunPhase::Pending,
+        MemberCounts { starting: 1.., .. } => RunPhase::Starting,
+        _ => RunPhase::Running,
+    };
+    let why = why(sight, &members, phase);
+    let scheduled = if phase == RunPhase::Pending && is_ending(sight) {
+        as_before(&old)
+    } else if phase == RunPhase::Pending {
+        let (reason, message) =
+            why.clone().unwrap_or(("Waiting".to_owned(), "not all members have a node".to_owned()));
+        Observed { type_: conditions::run::SCHEDULED, holds: false, reason, message }
+    } else {
+        placed(sight.run)
+    };
+    let observed = vec![scheduled, unfinished()];
+    let (reason, message) = why.unzip();
+    RunStatus {
+        observed_generation: sight.run.metadata.generation,
+        phase,
+        reason,
+        message,
+        members: counts,
+        started_at: started_at(sight, &old),
+        finished_at: None,
+        conditions: merge(sight.run, &old, observed, now),
+        ..old
+    }
+}
+
+/// The status of a Run that is over.
+pub fn conclude(sight: Sight<'_>, conclusion: &Conclusion, now: Timestamp) -> RunStatus {
+    let old = sight.run.status.clone().unwrap_or_default();
+    let (phase, why, at) = match conclusion {
+        Conclusion::Succeeded { at } => (RunPhase::Succeeded, None, *at),
+        Conclusion::Failed { at, why } => (RunPhase::Failed, Some(failure(sight, why)), *at),
+        Conclusion::Deleted { at } => (RunPhase::Failed, Some(deleted(&old)), *at),
+        Conclusion::Stopped => {
+            (RunPhase::Stopped, Some(("StoppedByUser".to_owned(), "stopped on request".to_owned())), None)
+        }
+        Conclusion::Refused { reason, message } => {
+            (RunPhase::Failed, Some((reason.clone(), message.clone())), None)
+        }
+    };
+    let finished = Observed {
+        type_: conditions::run::FINISHED,
+        holds: true,
+        reason: why.as_ref().map_or("Succeeded", |(reason, _)| reason).to_owned(),
+        message: why.as_ref().map_or("all members ended with 0", |(_, message)| message).to_owned(),
+    };
+    let scheduled = if phase == RunPhase::Succeeded { placed(sight.run) } else { as_before(&old) };
+    let mut attempts = old.attempts.clone();
+    if let Some(attempt) = attempts.last_mut() {
+        attempt.outcome = Some(conclusion.outcome());
+        attempt.message = why.as_ref().map(|(_, message)| message.clone());
+    }
+    let (reason, message) = why.unzip();
+    RunStatus {
+        observed_generation: sight.run.metadata.generation,
+        phase,
+        reason,
+        message,
+        attempts,
+        members: final_counts(sight, &old),
+        started_at: started_at(sight, &old),
+        finished_at: Some(Time(at.unwrap_or(now))),
+        conditions: merge(sight.run, &old, vec![scheduled, finished], now),
+        ..old
+    }
+}
+
+/// Whether a failed Run's pods are needed to say what happened, and none of those seen can.
+pub fn lacks_evidence(sight: Sight<'_>, conclusion: &Conclusion) -> bool {
+    matches!(conclusion, Conclusion::Failed { .. }) && first_failure(sight).is_none()
+}
+
+/// The newest pod of each index, of the recorded Job only: an older one was replaced.
+fn current_members<'a>(sight: Sight<'a>) -> BTreeMap<u32, &'a Member> {
+    let mut members: BTreeMap<u32, &'a Member> = BTreeMap::new();
+    for pod in own_pods(sight) {
+        let newest = members.entry(pod.index).or_insert(pod);
+        // Ties are broken by name.
+        if (pod.created, &pod.pod) > (newest.created, &newest.pod) {
+            *newest = pod;
+        }
+    }
+    members
+}
+
+fn own_pods(sight: Sight<'_>) -> impl Iterator<Item = &Member> {
+    let job_uid = sight
+        .run
+        .status
+        .as_ref()
+        .and_then(|status| status.attempts.last())
+        .and_then(|attempt| attempt.job_uid.as_deref());
+    sight.pods.iter().filter(move |pod| Some(pod.job_uid.as_str()) == job_uid)
+}
+
+fn count(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> MemberCounts {
+    let mut counts = MemberCounts::default();
+    for index in 0..sight.run.spec.members {
+        let slot = match members.get(&index) {
+            _ if sight.job.is_some_and(|job| job.has_completed(index)) => &mut counts.succeeded,
+            Some(pod) if pod.phase == PodPhase::Succeeded => &mut counts.succeeded,
+            Some(pod) if pod.failed_itself() => &mut counts.failed,
+            Some(pod) if pod.phase == PodPhase::Running => &mut counts.running,
+            Some(pod) if pod.phase == PodPhase::Pending && pod.node.is_some() => &mut counts.starting,
+            // Once the others are being ended, a member without a pod is one of those.
+            None if is_ending(sight) && was_placed(sight.run) => &mut counts.failed,
+            // No pod yet, no node yet, or lost and about to be replaced.
+            _ => &mut counts.waiting,
+        };
+        *slot += 1;
+    }
+    counts
+}
+
+/// Members of a Run that is over: each ended well, ended otherwise, or never got going.
+fn final_counts(sight: Sight<'_>, old: &RunStatus) -> MemberCounts {
+    let members = sight.run.spec.members;
+    match sight.job {
+        Some(job) if job.end.is_some() => {
+            let succeeded = job.succeeded.min(members);
+            MemberCounts { succeeded, failed: job.failed.min(members - succeeded), ..MemberCounts::default() }
+        }
+        job => {
+            let last = if job.is_some() { count(sight, &current_members(sight)) } else { old.members };
+            MemberCounts {
+                succeeded: last.succeeded,
+                failed: last.failed + last.running,
+                ..MemberCounts::default()
+            }
+        }
+    }
+}
+
+/// Word and sentence of an attempt that goes on; `None` while all is well.
+fn why(sight: Sight<'_>, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> Option<(String, String)> {
+    if sight.run.spec.stop {
+        return Some(("Stopping".to_owned(), "waits for its pods to end".to_owned()));
+    }
+    if is_ending(sight) {
+        return first_failure(sight);
+    }
+    match phase {
+        RunPhase::Pending if was_placed(sight.run) => Some((MEMBER_LOST.to_owned(), lost(sight, members))),
+        RunPhase::Pending => waiting(sight, members),
+        RunPhase::Starting => members.values().find_map(|member| member.trouble()),
+        _ => None,
+    }
+}
+
+fn waiting(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> Option<(String, String)> {
+    let pods_missing = (0..sight.run.spec.members)
+        .any(|index| !members.contains_key(&index) && !sight.job.is_some_and(|job| job.has_completed(index)));
+    if pods_missing {
+        return Some(("PodsMissing".to_owned(), "not all of its pods are created yet".to_owned()));
+    }
+    let reason = sight.run.status.as_ref()?.waiting.as_ref()?.reasons.first()?;
+    Some((reason.code.clone(), reason.message.clone()))
+}
+
+fn lost(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> String {
+    let is_waiting = |index: &u32| match members.get(index) {
+        None => !sight.job.is_some_and(|job| job.has_completed(*index)),
+        Some(pod) => pod.disruption.is_some() || (pod.phase == PodPhase::Pending && pod.node.is_none()),
+    };
+    let Some(index) = (0..sight.run.spec.members).find(is_waiting) else {
+        return "a member was lost and is being replaced".to_owned();
+    };
+    let evidence = own_pods(sight).filter(|pod| pod.index == index).find_map(|pod| {
+        let reason = pod.disruption.as_deref()?;
+        Some(format!(" on {} ({reason})", pod.node.as_deref().unwrap_or("no node")))
+    });
+    if evidence.is_none()
+        && let Some(known) = known_loss(sight.run, index)
+    {
+        return known;
+    }
+    format!("member {index}{} was lost: its replacement waits for a node", evidence.unwrap_or_default())
+}
+
+/// What was said while the lost pod could still be seen.
+fn known_loss(run: &Run, index: u32) -> Option<String> {
+    let status = run.status.as_ref().filter(|status| status.reason.as_deref() == Some(MEMBER_LOST))?;
+    status.message.clone().filter(|message| message.starts_with(&format!("member {index} ")))
+}
+
+/// Whether members are being ended, because one failed or because the user asked.
+fn is_ending(sight: Sight<'_>) -> bool {
+    let failing = sight.job.is_some_and(|job| job.failing_since.is_some());
+    sight.run.spec.stop || failing || own_pods(sight).any(Member::failed_itself)
+}
+
+/// The failure that came first, as the pods tell it, else as it was told before the pod was gone.
+fn first_failure(sight: Sight<'_>) -> Option<(String, String)> {
+    seen_failure(sight).or_else(|| {
+        let old = sight.run.status.as_ref()?;
+        let reason =
+            old.reason.as_ref().filter(|reason| [MEMBER_FAILED, TIME_LIMIT].contains(&reason.as_str()))?;
+        Some((reason.clone(), old.message.clone()?))
+    })
+}
+
+/// The pods that were deleted were ended because of the one that was not. Times are whole seconds, so ties are likely;
+/// they are broken by index.
+fn seen_failure(sight: Sight<'_>) -> Option<(String, String)> {
+    let failed = own_pods(sight).filter(|pod| pod.failed_itself());
+    let when = |pod: &&Member| pod.exit.as_ref().and_then(|exit| exit.at).unwrap_or(Timestamp::MAX);
+    let first = failed.min_by_key(|pod| (pod.deleted, when(pod), pod.index))?;
+    if first.reason.as_deref() == Some("DeadlineExceeded") {
+        let limit =
+            sight.run.spec.time_limit_seconds.map(|limit| format!(" of {limit} s")).unwrap_or_default();
+        return Some((
+            TIME_LIMIT.to_owned(),
+            format!("member {} ran past its time limit{limit}", first.index),
+        ));
+    }
+    Some((MEMBER_FAILED.to_owned(), first.failure()?))
+}
+
+fn failure(sight: Sight<'_>, why: &str) -> (String, String) {
+    first_failure(sight).unwrap_or_else(|| ("JobFailed".to_owned(), format!("the Job failed ({why})")))
+}
+
+fn deleted(old: &RunStatus) -> (String, String) {
+    let job = old.attempts.last().map_or("", |attempt| attempt.job_name.as_str());
+    (
+        "JobDeleted".to_owned(),
+        format!("Job {job} was deleted from outside before it ended; it is not started again"),
+    )
+}
+
+/// The earliest start ever seen: a replaced member does not move it.
+fn started_at(sight: Sight<'_>, old: &RunStatus) -> Option<Time> {
+    let seen = own_pods(sight).filter_map(|pod| pod.started_at).min();
+    let known = old.started_at.as_ref().map(|time| time.0);
+    seen.into_iter().chain(known).min().map(Time)
+}
+
+fn was_placed(run: &Run) -> bool {
+    let conditions = run.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .filter(|condition| condition.type_ == conditions::run::SCHEDULED)
+        .any(|condition| condition.status == "True" || condition.reason == MEMBER_LOST)
+}
+
+fn placed(run: &Run) -> Observed {
+    Observed {
+        type_: conditions::run::SCHEDULED,
+        holds: true,
+        reason: "Placed".to_owned(),
+        message: format!("all {} members have a node", run.spec.members),
+    }
+}
+
+fn unfinished() -> Observed {
+    Observed {
+        type_: conditions::run::FINISHED,
+        holds: false,
+        reason: "NotFinished".to_owned(),
+        message: "the run goes on".to_owned(),
+    }
+}
+
+fn as_before(old: &RunStatus) -> Observed {
+    let known = old.conditions.iter().find(|condition| condition.type_ == conditions::run::SCHEDULED);
+    Observed {
+        type_: conditions::run::SCHEDULED,
+        holds: known.is_some_and(|condition| condition.status == "True"),
+        reason: known.map_or("NeverPlaced", |condition| &condition.reason).to_owned(),
+        message: known
+            .map_or("ended before its members had nodes", |condition| &condition.message)
+            .to_owned(),
+    }
+}
+
+fn merge(
+    run: &Run,
+    old: &RunStatus,
+    observed: Vec<Observed>,
+    now: Timestamp,
+) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
+    conditions::merge(&old.conditions, observed, run.metadata.generation.unwrap_or_default(), now)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Objects for the tests of this crate.
+
+use api_types::names::RUN_FINALIZER;
+use api_types::run::Attempt;
+use api_types::{Run, RunSpec, RunStatus};
+use jiff::Timestamp;
+
+use super::job::JobFacts;
+use super::member::{Exit, Member, PodPhase};
+
+/// A Run of four members with eight GPUs each, as the API server has it before anything was done.
+pub fn run() -> Run {
+    let spec = RunSpec {
+        members: 4,
+        gpus_per_member: 8,
+        image: "train:1".to_owned(),
+        command: vec!["torchrun".to_owned(), "train.py".to_owned()],
+        ..RunSpec::default()
+    };
+    let mut run = Run::new("train", spec);
+    run.metadata.namespace = Some("team".to_owned());
+    run.metadata.uid = Some("run-uid".to_owned());
+    run.metadata.generation = Some(1);
+    run
+}
+
+/// The same Run with its finalizer and attempt 1, whose Job may be recorded.
+pub fn attempted(job_uid: Option<&str>) -> Run {
+    let mut run = run();
+    run.metadata.finalizers = Some(vec![RUN_FINALIZER.to_owned()]);
+    let attempt = Attempt {
+        number: 1,
+        job_name: "train-1".to_owned(),
+        job_uid: job_uid.map(str::to_owned),
+        ..Attempt::default()
+    };
+    run.status = Some(RunStatus { attempts: vec![attempt], ..RunStatus::default() });
+    run
+}
+
+/// The Run's Job, at work.
+pub fn job() -> JobFacts {
+    JobFacts {
+        uid: "job-uid".to_owned(),
+        owner_uid: Some("run-uid".to_owned()),
+        suspended: false,
+        deleting_since: None,
+        awaits_pods: false,
+        held: true,
+        end: None,
+        failing_since: None,
+        succeeded: 0,
+        failed: 0,
+        completed: Vec::new(),
+    }
+}
+
+/// A member's pod without a node.
+pub fn waiting(index: u32) -> Member {
+    Member {
+        pod: format!("train-1-{index}-x"),
+        job_uid: "job-uid".to_owned(),
+        index,
+        created: Some(at(0)),
+        node: None,
+        phase: PodPhase::Pending,
+        deleted: false,
+        disruption: None,
+        reason: None,
+        stuck: None,
+        exit: None,
+        started_at: None,
+    }
+}
+
+/// A member's pod that was given a node.
+pub fn starting(index: u32) -> Member {
+    Member { node: Some(format!("node-{index}")), ..waiting(index) }
+}
+
+/// A member's pod that runs since second `10 + index`.
+pub fn running(index: u32) -> Member {
+    Member { phase: PodPhase::Running, started_at: Some(at(10 + i64::from(index))), ..starting(index) }
+}
+
+/// A member's pod that exited with this code, then.
+pub fn exited(index: u32, code: i32, seconds: i64) -> Member {
+    let reason = Some(if code == 0 { "Completed" } else { "Error" }.to_owned());
+    let phase = if code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
+    Member { phase, exit: Some(Exit { code, reason, at: Some(at(seconds)) }), ..running(index) }
+}
+
+/// A moment, in seconds from the tests' zero.
+pub fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}

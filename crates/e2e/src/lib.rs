@@ -1,0 +1,9 @@
+//! What the end-to-end tests share: objects to create, conditions to wait for, the recorded history of a cluster.
+//!
+//! The tests are in `tests/e2e`, one binary. They prove wiring on the real servers, never algorithms.
+
+pub mod history;
+pub mod objects;
+pub mod observe;
+pub mod users;
+pub mod wait;

@@ -1,0 +1,39 @@
+//! What users may do, granted as an admin would: by bindings to the roles that `deploy/rbac-users.yaml` offers.
+
+use anyhow::Context;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use serde_json::json;
+
+/// Lets `user` work with runs in `namespace`.
+pub async fn grant_namespace(client: &Client, user: &str, namespace: &str) -> anyhow::Result<()> {
+    let binding: RoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": format!("{user}-runs")},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "warpyard-user"},
+    }))?;
+    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
+    bindings.create(&PostParams::default(), &binding).await.context("failed to grant a namespace")?;
+    Ok(())
+}
+
+/// Lets `user` read the numbers of one queue.
+pub async fn grant_queue(client: &Client, user: &str, queue: &str) -> anyhow::Result<()> {
+    let name = format!("{user}-reads-queue-{queue}");
+    let role: ClusterRole = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "rules": [{"apiGroups": [api_types::GROUP], "resources": ["queues"], "resourceNames": [queue], "verbs": ["get"]}],
+    }))?;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+    }))?;
+    let parameters = PostParams::default();
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    roles.create(&parameters, &role).await.context("failed to create a role for a queue")?;
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    bindings.create(&parameters, &binding).await.context("failed to grant a queue")?;
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! The custom resources, judged by the real API server: examples it must accept, examples it must refuse with our
+//! words, and what may not change afterwards.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use api_types::{Queue, Run, SchedulerEpoch};
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::ApiResource;
+use kube::{Client, ResourceExt};
+use serde_json::json;
+use test_cluster::TestCluster;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_accepts_and_refuses_what_the_schemas_say() -> anyhow::Result<()> {
+    let cluster = TestCluster::builder().without_controller_manager().without_kwok().start().await?;
+    let client = cluster.admin_client();
+    for path in examples("accepted")? {
+        create(&client, &read(&path)?)
+            .await
+            .with_context(|| format!("{} must be accepted", path.display()))?;
+    }
+    for path in examples("refused")? {
+        let text = fs::read_to_string(&path)?;
+        let expect =
+            text.lines().next().and_then(|line| line.strip_prefix("# expect: ")).context("no expectation")?;
+        match create(&client, &read(&path)?).await {
+            Ok(_) => bail!("{} must be refused, but was accepted", path.display()),
+            Err(error) => ensure!(error.to_string().contains(expect), "{}: {error}", path.display()),
+        }
+    }
+    for (kind, name, patch, expect) in forbidden_changes() {
+        let error = change(&client, kind, name, &patch).await.err();
+        let error = error.with_context(|| format!("{kind} {name}: {patch} must be refused"))?;
+        ensure!(error.to_string().contains(expect), "{kind} {name}: {patch}: {error}");
+    }
+    for (kind, name, patch) in permitted_changes() {
+        change(&client, kind, name, &patch).await.with_context(|| format!("{kind} {name}: {patch}"))?;
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+fn forbidden_changes() -> Vec<(&'static str, &'static str, serde_json::Value, &'static str)> {
+    let immutable = "immutable but for stop";
+    vec![
+        ("Run", "llama-ft", json!({"spec": {"members": 8}}), immutable),
+        ("Run", "llama-ft", json!({"spec": {"queue": "other"}}), immutable),
+        ("Run", "llama-ft", json!({"spec": {"queue": null}}), immutable),
+        ("Run", "llama-ft", json!({"spec": {"priority": "production"}}), immutable),
+        ("Run", "hello", json!({"spec": {"gpuType": "H100", "gpusPerMember": 1}}), immutable),
+        ("Queue", "nlp", json!({"spec": {"parent": "other"}}), "parent is immutable"),
+        ("Queue", "nlp", json!({"spec": {"parent": null}}), "parent is immutable"),
+        ("Queue", "acme", json!({"spec": {"parent": "nlp"}}), "parent is immutable"),
+        ("Queue", "nlp", json!({"spec": {"limit": {"gpus": {"H100": 1}}}}), "limit.gpus must be at least"),
+        ("SchedulerEpoch", "example", json!({"spec": {"holder": "somebody-else"}}), "the epoch only grows"),
+        ("SchedulerEpoch", "example", json!({"spec": {"epoch": 0}}), "spec.epoch"),
+    ]
+}
+
+fn permitted_changes() -> Vec<(&'static str, &'static str, serde_json::Value)> {
+    vec![
+        ("Run", "hello", json!({"spec": {"stop": true}})),
+        ("Queue", "nlp", json!({"spec": {"quota": {"gpus": {"H100": 64}}, "weight": 5}})),
+        ("SchedulerEpoch", "example", json!({"spec": {"epoch": 2, "holder": "somebody-else"}})),
+    ]
+}
+
+async fn create(client: &Client, object: &DynamicObject) -> kube::Result<DynamicObject> {
+    let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+    api(client, kind).create(&PostParams::default(), object).await
+}
+
+async fn change(
+    client: &Client,
+    kind: &str,
+    name: &str,
+    patch: &serde_json::Value,
+) -> kube::Result<DynamicObject> {
+    api(client, kind).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
+}
+
+fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
+    match kind {
+        "Run" => Api::namespaced_with(client.clone(), "default", &ApiResource::erase::<Run>(&())),
+        "Queue" => Api::all_with(client.clone(), &ApiResource::erase::<Queue>(&())),
+        _ => Api::all_with(client.clone(), &ApiResource::erase::<SchedulerEpoch>(&())),
+    }
+}
+
+/// The examples, in order of their names.
+fn examples(folder: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api-types/examples").join(folder);
+    let mut paths: Vec<_> =
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    paths.sort();
+    ensure!(!paths.is_empty(), "no examples found");
+    Ok(paths)
+}
+
+fn read(path: &Path) -> anyhow::Result<DynamicObject> {
+    let object: DynamicObject = serde_norway::from_str(&fs::read_to_string(path)?)?;
+    ensure!(!object.name_any().is_empty(), "{} has no name", path.display());
+    Ok(object)
+}

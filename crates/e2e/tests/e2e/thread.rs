@@ -1,0 +1,109 @@
+//! The whole thread, as a researcher walks it: a job file, the command line, and back.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use e2e::objects::{create_namespace, create_queue, h100_nodes};
+use e2e::users::grant_namespace;
+use e2e::wait;
+use serde_json::Value;
+use test_cluster::TestCluster;
+use test_cluster::platform::{LeaseTimes, Platform};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_file_becomes_a_finished_run() -> anyhow::Result<()> {
+    let cluster = TestCluster::builder().user("alice", &[]).nodes(h100_nodes("node", 4)).start().await?;
+    let client = cluster.admin_client();
+    create_namespace(&client, "nlp").await?;
+    create_queue(&client, "nlp", None, &[("H100", 32)], &["nlp"]).await?;
+    grant_namespace(&client, "alice", "nlp").await?;
+    let platform = Platform::debug(&cluster);
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Short, "").await?;
+    let mut controllers = platform.controllers("controllers").await?;
+    let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
+    tokio::try_join!(scheduler.ready(), controllers.ready())?;
+
+    let home = tempfile::tempdir()?;
+    let cli = Cli {
+        binary: platform.binary("warpyard"),
+        home: home.path().to_owned(),
+        url,
+        token: cluster.token_for_user("alice")?.to_owned(),
+    };
+    let job = home.path().join("job.yaml");
+    std::fs::write(
+        &job,
+        "name: llama-ft\ngpus: 8x H100\nnodes: 2\ntime: 24h\nrun: torchrun train.py\n\
+         annotations: {fake.warpyard.dev/run-time: 3s}\n",
+    )?;
+    let job = job.to_str().context("the path is text")?;
+
+    let submitted = cli.run(&["submit", job, "-o", "name"], 0)?;
+    ensure!(stdout(&submitted).trim().ends_with("llama-ft"), "submit names the run: {submitted:?}");
+    cli.run(&["submit", job], 5).context("the same name again is a conflict")?;
+    wait::until("the run has succeeded", Duration::from_secs(40), || async {
+        let shown: Value = serde_json::from_slice(&cli.run(&["show", "llama-ft", "-o", "json"], 0)?.stdout)?;
+        Ok((shown["phase"] == "Succeeded").then_some(()))
+    })
+    .await?;
+    let listed = cli.run(&["ls"], 0)?;
+    println!("{}", stdout(&listed));
+    ensure!(stdout(&listed).contains("llama-ft"), "{listed:?}");
+
+    // One that waits for ever says so and says why, and can be stopped.
+    let too_many = home.path().join("big.yaml");
+    std::fs::write(&too_many, "name: big\ngpus: 8x H100\nnodes: 9\nrun: train\n")?;
+    cli.run(&["submit", too_many.to_str().context("text")?], 0)?;
+    wait::until("why names the queue and the numbers", Duration::from_secs(20), || async {
+        let why = cli.run(&["why", "big"], 0)?;
+        Ok(stdout(&why)
+            .contains("queue nlp holds 0 of 32 H100; asks 72")
+            .then(|| println!("{}", stdout(&why))))
+    })
+    .await?;
+    cli.run(&["stop", "big"], 0)?;
+    wait::until("the run is stopped", Duration::from_secs(20), || async {
+        let shown: Value = serde_json::from_slice(&cli.run(&["show", "big", "-o", "json"], 0)?.stdout)?;
+        Ok((shown["phase"] == "Stopped").then_some(()))
+    })
+    .await?;
+
+    cli.run(&["show", "no-such-run"], 3)?;
+    cli.run(&["ls", "-n", "kube-system"], 4)?;
+    cli.run(&["submit", "no-such-file.yaml"], 2)?;
+    Cli { token: "not-a-token".to_owned(), ..cli }.run(&["ls"], 4)?;
+    cluster.stop().await;
+    Ok(())
+}
+
+struct Cli {
+    binary: PathBuf,
+    home: PathBuf,
+    url: String,
+    token: String,
+}
+
+impl Cli {
+    /// Runs `warpyard` as alice; any other exit code than `expect` is an error that shows what was said.
+    fn run(&self, arguments: &[&str], expect: i32) -> anyhow::Result<Output> {
+        let output = Command::new(&self.binary)
+            .args(arguments)
+            .env("HOME", &self.home)
+            .env("WARPYARD_SERVER", &self.url)
+            .env("WARPYARD_TOKEN", &self.token)
+            .env("WARPYARD_NAMESPACE", "nlp")
+            .output()
+            .with_context(|| format!("failed to start {}", self.binary.display()))?;
+        ensure!(
+            output.status.code() == Some(expect),
+            "warpyard {arguments:?}: expected exit code {expect}: {output:?}"
+        );
+        Ok(output)
+    }
+}
+
+fn stdout(output: &Output) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(&output.stdout)
+}

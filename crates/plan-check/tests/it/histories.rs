@@ -1,0 +1,108 @@
+use std::collections::BTreeMap;
+
+use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
+use jiff::Timestamp;
+use plan_check::{History, HistoryViolation};
+
+fn node(gpus: i64) -> Change {
+    Change::Node(Node {
+        name: "a".into(),
+        gpu_type: Some("H100".into()),
+        allocatable: Resources { gpus, ..Resources::default() },
+        schedulable: true,
+        labels: BTreeMap::new(),
+        taints: vec![],
+        rack: None,
+    })
+}
+
+fn pod(name: &str, gang: &str, size: u32, node: Option<&str>) -> Change {
+    Change::Pod(Pod {
+        key: key(name),
+        gang: GangKey::new("team", gang),
+        gang_size: Some(size),
+        queue: None,
+        requests: Resources { gpus: 5, cpu_millis: 0, memory_bytes: 0, pods: 1 },
+        gpu_type: None,
+        priority: 0,
+        created: Timestamp::UNIX_EPOCH,
+        node: node.map(Into::into),
+        terminating: false,
+        ours: true,
+        node_selector: BTreeMap::new(),
+        tolerations: vec![],
+        unsupported: vec![],
+        run: None,
+        member_index: None,
+        gated: false,
+    })
+}
+
+fn key(name: &str) -> PodKey {
+    PodKey::new("team", name, "u")
+}
+
+fn gone(name: &str) -> Change {
+    Change::PodGone(key(name))
+}
+
+fn judge(events: &[Change]) -> Vec<HistoryViolation> {
+    let mut history = History::default();
+    for (revision, change) in (1..).zip(events) {
+        history.apply(revision, change);
+    }
+    history.finish()
+}
+
+fn over(revision: u64, pods: &[&str]) -> HistoryViolation {
+    let pods = pods.iter().map(|name| key(name)).collect();
+    HistoryViolation::NodeOverGpus { revision, node: "a".into(), used: 10, allocatable: 8, pods }
+}
+
+#[test]
+fn one_pod_after_the_other_is_fine() {
+    let events = [
+        node(8),
+        pod("p", "p", 1, None),
+        pod("p", "p", 1, Some("a")),
+        gone("p"),
+        pod("q", "q", 1, Some("a")),
+    ];
+    assert_eq!(judge(&events), []);
+}
+
+#[test]
+fn a_node_that_is_over_for_one_revision_is_found_once() {
+    let (p, q) = (pod("p", "p", 1, Some("a")), pod("q", "q", 1, Some("a")));
+    let events = [node(8), p.clone(), q.clone(), p.clone(), gone("p"), p, gone("q")];
+    assert_eq!(judge(&events), [over(3, &["p", "q"]), over(6, &["p", "q"])]);
+}
+
+#[test]
+fn a_node_that_comes_after_its_pods_is_judged_then() {
+    let events = [pod("p", "p", 1, Some("a")), pod("q", "q", 1, Some("a")), node(8)];
+    assert_eq!(judge(&events), [over(3, &["p", "q"])]);
+}
+
+#[test]
+fn a_gang_bound_in_part_at_the_end_is_found_and_members_that_ended_count() {
+    let in_part = [pod("p", "g", 2, Some("a")), pod("q", "g", 2, None)];
+    let found = [HistoryViolation::GangBoundInPart { gang: GangKey::new("team", "g"), bound: 1, size: 2 }];
+    assert_eq!(judge(&in_part), found);
+    let missing = [pod("p", "g", 2, Some("a")), gone("p")];
+    assert_eq!(judge(&missing), found);
+    let whole = [pod("p", "g", 2, Some("a")), gone("p"), pod("q", "g", 2, Some("b")), gone("q")];
+    assert_eq!(judge(&whole), []);
+    let untouched = [pod("p", "g", 2, None), pod("q", "g", 2, None)];
+    assert_eq!(judge(&untouched), []);
+}
+
+#[test]
+fn a_pod_that_moves_and_events_out_of_order_are_found() {
+    let moved = [pod("p", "p", 1, Some("a")), pod("p", "p", 1, Some("b"))];
+    assert_eq!(judge(&moved), [HistoryViolation::PodMoved { revision: 2, pod: key("p") }]);
+    let mut history = History::default();
+    history.apply(5, &node(8));
+    history.apply(4, &pod("p", "p", 1, Some("a")));
+    assert_eq!(history.violations(), [HistoryViolation::OutOfOrder { revision: 4 }]);
+}

@@ -1,0 +1,4 @@
+//! The judge must find each fault: every test spoils a good plan or history in one way.
+
+mod histories;
+mod plans;

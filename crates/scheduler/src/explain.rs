@@ -1,0 +1,121 @@
+//! What the planner found, as the objects people read show it. Pure.
+
+use api_types::queue::QueueStatus;
+use api_types::run::{Reason, Waiting};
+use cluster_apply::Value;
+use cluster_model::plan::{ReasonData, WaitingGang};
+use cluster_model::{Queue, QueueUsage};
+
+/// As many reasons as the Run's schema takes.
+const REASONS_MAX: usize = 16;
+/// A condition's message is a line, not a page.
+const MESSAGE_CHARS_MAX: usize = 1_024;
+
+/// `status.waiting` of the gang's Run.
+pub fn waiting(gang: &WaitingGang) -> Waiting {
+    let reasons = gang.reasons.iter().take(REASONS_MAX).map(|reason| to_reason(reason.to_reason())).collect();
+    Waiting { reasons }
+}
+
+/// The condition of the gang's first pod: the most binding reason's code, every reason's sentence.
+pub fn condition(gang: &WaitingGang) -> Value {
+    let code = gang.reasons.first().map_or("Waiting", |reason| reason.code());
+    let sentences: Vec<_> = gang.reasons.iter().take(REASONS_MAX).map(ToString::to_string).collect();
+    let message = sentences.join("; ").chars().take(MESSAGE_CHARS_MAX).collect();
+    Value::NotScheduled { code, message }
+}
+
+/// The status of a Queue.
+pub fn queue_status(queue: &Queue, usage: &QueueUsage) -> QueueStatus {
+    let quota = queue.quota.as_ref().filter(|quota| !quota.gpus.is_empty());
+    QueueStatus {
+        used_gpus: usage.gpus.iter().map(|(gpu_type, gpus)| (gpu_type.to_string(), count(*gpus))).collect(),
+        gpus_used: count(usage.gpus.values().sum()),
+        gpus_quota: quota.map(|quota| count(quota.gpus.values().sum())),
+        cpu_used_millis: usage.cpu_millis,
+        memory_used_bytes: usage.memory_bytes,
+        gangs_running: count(usage.gangs_running),
+        gangs_waiting: count(usage.gangs_waiting),
+    }
+}
+
+fn to_reason(data: ReasonData) -> Reason {
+    let ReasonData { code, message, never, queue, resource, holds, bound, asks, free } = data;
+    Reason { code: code.to_owned(), message, never, queue, resource, holds, bound, asks, free }
+}
+
+/// Counts are never negative, and far below 2³².
+fn count(value: i64) -> u32 {
+    u32::try_from(value.max(0)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use cluster_apply::Value;
+    use cluster_model::plan::{WaitReason, WaitingGang};
+    use cluster_model::{Amounts, GangKey, PodKey, Queue, QueueUsage, ResourceName};
+
+    use super::{condition, queue_status, waiting};
+
+    fn gang() -> WaitingGang {
+        let reasons = vec![
+            WaitReason::QuotaExceeded {
+                queue: "nlp".into(),
+                resource: ResourceName::Gpu("H100".into()),
+                holds: 40,
+                bound: 48,
+                asks: 32,
+            },
+            WaitReason::MembersMissing { have: 1, want: 4 },
+        ];
+        WaitingGang {
+            gang: GangKey::new("ns", "gang"),
+            run: Some("run".into()),
+            first_pod: PodKey::new("ns", "pod", "uid"),
+            reasons,
+        }
+    }
+
+    #[test]
+    fn a_run_shows_every_reason_with_its_numbers() {
+        let waiting = waiting(&gang());
+        assert_eq!(waiting.reasons.len(), 2);
+        let first = &waiting.reasons[0];
+        assert_eq!((first.code.as_str(), first.queue.as_deref()), ("QuotaExceeded", Some("nlp")));
+        assert_eq!((first.holds, first.bound, first.asks), (Some(40), Some(48), Some(32)));
+        assert_eq!(first.message, "queue nlp holds 40 of 48 H100; asks 32");
+    }
+
+    #[test]
+    fn a_pod_shows_the_most_binding_code_and_never_asks_for_a_node() {
+        let Value::NotScheduled { code, message } = condition(&gang()) else { panic!("a condition") };
+        assert_eq!(code, "QuotaExceeded");
+        assert_eq!(message, "queue nlp holds 40 of 48 H100; asks 32; 1 of 4 pods exist");
+        assert_ne!(code, "Unschedulable");
+    }
+
+    #[test]
+    fn a_queue_without_gpus_in_its_quota_shows_no_quota() {
+        let queue = |quota| Queue {
+            name: "nlp".into(),
+            parent: None,
+            weight: 1,
+            quota,
+            limit: None,
+            namespaces: BTreeSet::new(),
+        };
+        let usage = QueueUsage {
+            gpus: BTreeMap::from([("A100".into(), 8), ("H100".into(), 4)]),
+            gangs_running: 2,
+            ..QueueUsage::default()
+        };
+        let gpus = |gpus| Amounts { gpus, ..Amounts::default() };
+        assert_eq!(queue_status(&queue(None), &usage).gpus_quota, None);
+        assert_eq!(queue_status(&queue(Some(gpus(BTreeMap::new()))), &usage).gpus_quota, None);
+        let status = queue_status(&queue(Some(gpus(BTreeMap::from([("H100".into(), 48)])))), &usage);
+        assert_eq!((status.gpus_quota, status.gpus_used, status.gangs_running), (Some(48), 12, 2));
+        assert_eq!(status.used_gpus["H100"], 4);
+    }
+}

@@ -1,0 +1,152 @@
+//! Becoming the one process that may write.
+//!
+//! ```text
+//!   stands?  a dry-run bind by a process that is not the holder must be refused, or there is no fence
+//!   publish  SchedulerEpoch: epoch + 1, holder = our pod
+//!   admitted a dry-run bind of a pod that does not exist: 404, not "refused"
+//! ```
+
+use std::time::Duration;
+
+use api_types::names::{SCHEDULER_EPOCH, SYSTEM_NAMESPACE};
+use api_types::{SchedulerEpoch, SchedulerEpochSpec};
+use cluster_apply::writes::{Probe, Writes};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use tracing::{debug, info};
+
+/// Where a service account token says which pod it was made for.
+const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
+/// Tries to publish the epoch; another candidate can win only while it believes to hold the lease.
+const PUBLISH_TRIES: u32 = 10;
+/// The fence follows the epoch within 0.3 s here; 100 tries with 0.1 s between are 10 s and more.
+const PROBE_TRIES: u32 = 100;
+const PROBE_DELAY: Duration = Duration::from_millis(100);
+/// A holder that no pod has as its UID.
+const NOBODY: &str = "nobody";
+
+/// Why this process may not lead.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server did not say who we are.
+    #[error("asking the API server who this process is")]
+    Review(#[source] kube::Error),
+    /// The identity is not tied to a pod.
+    #[error(
+        "{user} is not bound to a pod, so the fence cannot tell it from another scheduler\n\n\
+         hint: run as a pod with the service account warpyard-scheduler, or use a token made with \
+         `kubectl create token warpyard-scheduler -n warpyard-system --bound-object-kind Pod --bound-object-name <pod>`"
+    )]
+    NotAPod {
+        /// Who the API server says we are.
+        user: String,
+    },
+    /// A write that the fence must refuse was admitted.
+    #[error(
+        "the fence does not stand: a write by a process that does not lead was not refused ({answer})\n\n\
+         hint: kubectl apply -f deploy/fence.yaml"
+    )]
+    NoFence {
+        /// What the API server said last.
+        answer: String,
+    },
+    /// The epoch could not be read or written.
+    #[error("publishing the scheduler's epoch")]
+    Publish(#[source] kube::Error),
+    /// Others published each time before us.
+    #[error("publishing the scheduler's epoch: {PUBLISH_TRIES} times another process was faster")]
+    Outrun,
+    /// The fence did not let us through.
+    #[error("the fence did not admit this process as the leader of epoch {epoch}: {answer}")]
+    NotAdmitted {
+        /// Ours.
+        epoch: i64,
+        /// What the API server said last.
+        answer: String,
+    },
+}
+
+/// The UID of the pod that this process's token is bound to.
+pub async fn pod_uid(client: &Client) -> Result<String, Error> {
+    let api = Api::<SelfSubjectReview>::all(client.clone());
+    let review =
+        api.create(&PostParams::default(), &SelfSubjectReview::default()).await.map_err(Error::Review)?;
+    let user = review.status.and_then(|status| status.user_info).unwrap_or_default();
+    let uid = user.extra.as_ref().and_then(|extra| extra.get(POD_UID)).and_then(|values| values.first());
+    uid.cloned().ok_or_else(|| Error::NotAPod { user: user.username.unwrap_or_default() })
+}
+
+/// Makes this process the one that may write; returns its epoch.
+pub async fn take(client: &Client, writes: &Writes, holder: &str) -> Result<i64, Error> {
+    let api = Api::<SchedulerEpoch>::all(client.clone());
+    let mut old = api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)?;
+    if old.is_none() {
+        // The first leader ever: without an epoch the fence is open.
+        publish(&api, None, NOBODY).await?;
+        old = api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)?;
+    }
+    // A restarted container has the identity of its predecessor, and cannot try what another one may do.
+    if old.as_ref().is_none_or(|old| old.spec.holder != holder) {
+        must_stand(writes).await?;
+    }
+    let epoch = publish(&api, old, holder).await?;
+    info!(epoch, holder, "Published the epoch.");
+    await_admission(writes, epoch).await?;
+    Ok(epoch)
+}
+
+/// The fence follows the epoch with a short delay, so it gets some time to refuse us.
+async fn must_stand(writes: &Writes) -> Result<(), Error> {
+    let mut answer = Probe::Admitted;
+    for _ in 0..PROBE_TRIES {
+        answer = writes.probe(SYSTEM_NAMESPACE).await;
+        if matches!(answer, Probe::Refused(_)) {
+            return Ok(());
+        }
+        debug!(%answer, "The fence does not stand yet.");
+        tokio::time::sleep(PROBE_DELAY).await;
+    }
+    Err(Error::NoFence { answer: answer.to_string() })
+}
+
+async fn publish(
+    api: &Api<SchedulerEpoch>,
+    mut old: Option<SchedulerEpoch>,
+    holder: &str,
+) -> Result<i64, Error> {
+    for _ in 0..PUBLISH_TRIES {
+        let epoch = old.as_ref().map_or(0, |old| old.spec.epoch) + 1;
+        let mut new =
+            SchedulerEpoch::new(SCHEDULER_EPOCH, SchedulerEpochSpec { epoch, holder: holder.to_owned() });
+        let params = PostParams::default();
+        let result = match &old {
+            None => api.create(&params, &new).await,
+            Some(old) => {
+                // Refused unless nobody wrote since we read.
+                new.metadata.resource_version.clone_from(&old.metadata.resource_version);
+                api.replace(SCHEDULER_EPOCH, &params, &new).await
+            }
+        };
+        match result {
+            Ok(_) => return Ok(epoch),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                old = api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)?;
+            }
+            Err(error) => return Err(Error::Publish(error)),
+        }
+    }
+    Err(Error::Outrun)
+}
+
+async fn await_admission(writes: &Writes, epoch: i64) -> Result<(), Error> {
+    let mut answer = Probe::Unclear(String::new());
+    for _ in 0..PROBE_TRIES {
+        answer = writes.probe(SYSTEM_NAMESPACE).await;
+        if matches!(answer, Probe::Admitted) {
+            return Ok(());
+        }
+        tokio::time::sleep(PROBE_DELAY).await;
+    }
+    Err(Error::NotAdmitted { epoch, answer: answer.to_string() })
+}

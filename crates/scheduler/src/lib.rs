@@ -1,0 +1,20 @@
+//! The scheduler: one process leads, watches the cluster, plans, and binds behind the fence.
+//!
+//! ```text
+//!   who am I ─► wait for the Lease ─► publish the epoch ─► probe the fence ─► settle ─► list and watch ─┐
+//!                      │ lost at any time ─► exit(1)                                                    ▼
+//!   standby ◄──────────┘        ┌── changes, bind reports ── coalesce ≤ 10 ms ─► placement::plan ─► assume, bind
+//!                               └───────────────────────────────◄───────────────────────────────────────┘
+//! ```
+//!
+//! The loop has a thread of its own: planning is synchronous there and never delays the lease, the binds or the
+//! health checks. Nothing is planned before every kind is listed. No decision is made here: see `placement`. No write
+//! is made but by `cluster-apply`, and every write passes the fence: safety does not rest on the lease.
+
+pub mod absent;
+pub mod args;
+pub mod explain;
+pub mod fence;
+pub mod lead;
+pub mod metrics;
+pub mod planner;

@@ -1,0 +1,396 @@
+//! Leader election on a `coordination.k8s.io/v1` Lease.
+//!
+//! ```text
+//!   standby ──decide──► Create | Take ──accepted──► leader ──renew each retry──► leader
+//!      ▲                      │ 409                    │ another holder, or not renewed for renew_deadline
+//!      └──── Wait ◄───────────┘                        ▼
+//!                                                   Held::lost completes; the binary exits at once
+//! ```
+//!
+//! The lease has a client of its own, so that renewals never wait behind other traffic. Every request is bounded.
+//! A lease does not fence: see `decide` for what it does promise, which is only that two leaders are rare.
+
+mod decide;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::{Client, Config};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+pub use decide::{Observed, Record, Step, decide};
+
+/// How long a lease lasts and how it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTimes {
+    duration: Duration,
+    renew_deadline: Duration,
+    retry: Duration,
+}
+
+impl LeaseTimes {
+    /// Checks `retry < renew_deadline < duration`, and that the duration is whole seconds, as the Lease stores it.
+    pub fn new(duration: Duration, renew_deadline: Duration, retry: Duration) -> Result<Self, Error> {
+        let in_order = Duration::ZERO < retry && retry < renew_deadline && renew_deadline < duration;
+        let whole = duration.subsec_nanos() == 0 && i32::try_from(duration.as_secs()).is_ok();
+        if in_order && whole {
+            Ok(Self { duration, renew_deadline, retry })
+        } else {
+            Err(Error::Times { duration, renew_deadline, retry })
+        }
+    }
+
+    /// How long the lease is valid without renewal.
+    pub fn duration(&self) -> Duration {
+        self.duration
+    }
+}
+
+/// Which Lease, and as whom.
+#[derive(Clone, Debug)]
+pub struct LeaseName {
+    /// The Lease's namespace.
+    pub namespace: String,
+    /// The Lease's name.
+    pub name: String,
+    /// This process; must differ between any two processes, see [`identity`].
+    pub identity: String,
+}
+
+/// Why the election failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The times contradict each other.
+    #[error(
+        "the lease times do not fit: duration {duration:?} (whole seconds), renew deadline {renew_deadline:?}, retry {retry:?}\n\nhint: retry < renew deadline < duration"
+    )]
+    Times {
+        /// As given.
+        duration: Duration,
+        /// As given.
+        renew_deadline: Duration,
+        /// As given.
+        retry: Duration,
+    },
+    /// The lease's client could not be made.
+    #[error("cannot make the lease's client")]
+    Client(#[from] crate::client::Error),
+    /// The process was asked to stop while it stood by.
+    #[error("asked to stop while waiting for the lease")]
+    Stopped,
+}
+
+/// Why a lease was lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// Someone else holds it.
+    #[error("the lease is held by {0}")]
+    Taken(String),
+    /// The Lease object was deleted.
+    #[error("the lease was deleted")]
+    Deleted,
+    /// It could not be renewed in time.
+    #[error("the lease could not be renewed for {0:?}")]
+    NotRenewed(Duration),
+    /// The renewing task is gone, which only a panic can explain.
+    #[error("the lease is not renewed any more")]
+    TaskEnded,
+}
+
+/// An identity that no other process has: `prefix` and a random number.
+pub fn identity(prefix: &str) -> String {
+    format!("{prefix}_{:016x}", RandomState::new().build_hasher().finish())
+}
+
+/// Stands by until the lease is ours, then keeps it in the background.
+pub async fn acquire(
+    config: &Config,
+    name: LeaseName,
+    times: LeaseTimes,
+    stop: &CancellationToken,
+) -> Result<Held, Error> {
+    let mut config = config.clone();
+    // Retries are ours to decide: a renewal that waits in a queue is worse than one that failed.
+    config.default_retry = false;
+    let client: Client = crate::client::client(&config)?;
+    let mut election = Election {
+        api: Api::namespaced(client, &name.namespace),
+        name,
+        times,
+        observed: None,
+        last_error: None,
+    };
+    info!(lease = election.name.name, identity = election.name.identity, "Waiting for the lease.");
+    let renewed = tokio::select! {
+        () = stop.cancelled() => return Err(Error::Stopped),
+        renewed = election.stand_by() => renewed,
+    };
+    info!(lease = election.name.name, "Took the lease.");
+    let (lost_sender, lost) = watch::channel(None);
+    let release = CancellationToken::new();
+    let stop_renewing = release.clone();
+    let task = tokio::spawn(async move {
+        let outcome = tokio::select! {
+            () = stop_renewing.cancelled() => None,
+            lost = election.keep(renewed) => Some(lost),
+        };
+        match outcome {
+            Some(reason) => {
+                lost_sender.send_replace(Some(reason));
+            }
+            None => election.release().await,
+        }
+    });
+    Ok(Held { lost, release, task })
+}
+
+/// A lease that is kept by a background task.
+#[derive(Debug)]
+pub struct Held {
+    lost: watch::Receiver<Option<Lost>>,
+    release: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Held {
+    /// Completes when the lease is lost, and says why. The process must then exit at once.
+    pub fn lost(&self) -> impl Future<Output = Lost> + Send + use<> {
+        let mut receiver = self.lost.clone();
+        async move {
+            match receiver.wait_for(Option::is_some).await {
+                Ok(lost) => lost.clone().unwrap_or(Lost::TaskEnded),
+                Err(_) => Lost::TaskEnded,
+            }
+        }
+    }
+
+    /// Gives the lease up, so that another process need not wait until it runs out. Call it when nothing is being
+    /// written any more.
+    pub async fn release(self) {
+        self.release.cancel();
+        // The task's last act is bounded by the timeout of one request.
+        let _ = self.task.await;
+    }
+}
+
+/// The I/O around [`decide`].
+struct Election {
+    api: Api<Lease>,
+    name: LeaseName,
+    times: LeaseTimes,
+    observed: Option<Observed>,
+    last_error: Option<String>,
+}
+
+impl Election {
+    /// Returns, once the lease is ours, the moment from which it counts: before the request that took it was sent.
+    async fn stand_by(&mut self) -> Instant {
+        loop {
+            let sent = Instant::now();
+            match self.try_once().await {
+                Ok(true) => return sent,
+                Ok(false) => self.last_error = None,
+                Err(error) => self.report("take", &error),
+            }
+            tokio::time::sleep(self.times.retry).await;
+        }
+    }
+
+    /// Reads the Lease and takes it if it may be taken.
+    async fn try_once(&mut self) -> Result<bool, RequestError> {
+        let seen = self.bounded(self.api.get_opt(&self.name.name)).await?;
+        let now = Instant::now();
+        self.observed = seen.map(|lease| Observed::update(self.observed.take(), self.record(&lease), now));
+        let step = decide(self.observed.as_ref(), now, &self.name.identity);
+        debug!(?step, "Decided on the lease.");
+        match (step, self.observed.clone()) {
+            (Step::Wait(_), _) => Ok(false),
+            (Step::Create, _) | (_, None) => self.write(None).await,
+            (Step::Take | Step::Renew, Some(observed)) => self.write(Some(&observed.record)).await,
+        }
+    }
+
+    /// Renews until the lease is lost. `renewed` is when the request was sent that was accepted last: the server
+    /// counts from later, so we step down before anyone else may take over.
+    async fn keep(&mut self, mut renewed: Instant) -> Lost {
+        loop {
+            let deadline = renewed + self.times.renew_deadline;
+            tokio::time::sleep_until((Instant::now() + self.times.retry).min(deadline).into()).await;
+            let sent = Instant::now();
+            if sent >= deadline {
+                return Lost::NotRenewed(sent.saturating_duration_since(renewed));
+            }
+            match tokio::time::timeout_at(deadline.into(), self.renew()).await {
+                Ok(Ok(())) => {
+                    renewed = sent;
+                    self.last_error = None;
+                }
+                Ok(Err(RenewError::Lost(lost))) => return lost,
+                Ok(Err(RenewError::Request(error))) => self.report("renew", &error),
+                Err(_) => return Lost::NotRenewed(renewed.elapsed()),
+            }
+        }
+    }
+
+    async fn renew(&mut self) -> Result<(), RenewError> {
+        // The version we wrote last is still the newest unless someone interfered: no read before the write.
+        if let Some(observed) = self.observed.clone()
+            && self.write(Some(&observed.record)).await?
+        {
+            return Ok(());
+        }
+        let Some(lease) = self.bounded(self.api.get_opt(&self.name.name)).await? else {
+            return Err(RenewError::Lost(Lost::Deleted));
+        };
+        let record = self.record(&lease);
+        if record.holder != self.name.identity {
+            return Err(RenewError::Lost(Lost::Taken(record.holder)));
+        }
+        let ours = self.write(Some(&record)).await?;
+        if ours { Ok(()) } else { Err(RenewError::Request(RequestError::Conflict)) }
+    }
+
+    async fn release(&mut self) {
+        let Some(observed) = self.observed.clone() else { return };
+        let mut lease = self.lease(Some(&observed.record));
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+        }
+        match self.bounded(self.api.replace(&self.name.name, &PostParams::default(), &lease)).await {
+            Ok(_) => info!(lease = self.name.name, "Released the lease."),
+            Err(error) => warn!(%error, "Could not release the lease; it runs out by itself."),
+        }
+    }
+
+    /// Writes the Lease with us as its holder; false if someone else wrote it first.
+    async fn write(&mut self, old: Option<&Record>) -> Result<bool, RequestError> {
+        let lease = self.lease(old);
+        let params = PostParams::default();
+        let result = match old {
+            None => self.bounded(self.api.create(&params, &lease)).await,
+            Some(_) => self.bounded(self.api.replace(&self.name.name, &params, &lease)).await,
+        };
+        match result {
+            Ok(lease) => {
+                self.observed = Some(Observed { record: self.record(&lease), since: Instant::now() });
+                Ok(true)
+            }
+            Err(RequestError::Conflict) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn lease(&self, old: Option<&Record>) -> Lease {
+        let now = MicroTime(Timestamp::now());
+        let transitions = match old {
+            None => 0,
+            Some(old) if old.holder == self.name.identity => old.transitions,
+            Some(old) => old.transitions.saturating_add(1),
+        };
+        Lease {
+            metadata: ObjectMeta {
+                name: Some(self.name.name.clone()),
+                namespace: Some(self.name.namespace.clone()),
+                resource_version: old.map(|old| old.resource_version.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.name.identity.clone()),
+                lease_duration_seconds: i32::try_from(self.times.duration.as_secs()).ok(),
+                lease_transitions: Some(transitions),
+                // For people only: no process decides by another machine's clock.
+                renew_time: Some(now),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    fn record(&self, lease: &Lease) -> Record {
+        let spec = lease.spec.clone().unwrap_or_default();
+        let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        Record {
+            holder: spec.holder_identity.unwrap_or_default(),
+            duration: seconds.map_or(self.times.duration, Duration::from_secs),
+            transitions: spec.lease_transitions.unwrap_or_default(),
+            resource_version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        }
+    }
+
+    /// One request may take half of the renew deadline, as in client-go: a slow server gets its time, and there is
+    /// still time for a second try.
+    async fn bounded<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
+        let limit = self.times.renew_deadline / 2;
+        match tokio::time::timeout(limit, request).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(RequestError::Conflict),
+            Ok(Err(error)) => Err(RequestError::Api(Box::new(error))),
+            Err(_) => Err(RequestError::Timeout(limit)),
+        }
+    }
+
+    /// Logs an error once, not at every retry.
+    fn report(&mut self, verb: &str, error: &RequestError) {
+        let text = error.to_string();
+        if self.last_error.as_ref() == Some(&text) {
+            debug!(error = text, "Could not {verb} the lease again.");
+        } else {
+            warn!(error = text, lease = self.name.name, "Could not {verb} the lease; trying again.");
+            self.last_error = Some(text);
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    #[error("someone else wrote the lease meanwhile")]
+    Conflict,
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    #[error("{0}")]
+    Api(#[source] Box<kube::Error>),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum RenewError {
+    #[error(transparent)]
+    Lost(Lost),
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{LeaseTimes, identity};
+
+    #[test]
+    fn lease_times_must_leave_room_to_step_down() {
+        let times = |duration, deadline, retry| {
+            let millis = Duration::from_millis;
+            LeaseTimes::new(millis(duration), millis(deadline), millis(retry)).is_ok()
+        };
+        for (duration, deadline, retry, valid) in [
+            (8_000, 5_000, 1_000, true),
+            (1_000, 600, 200, true),
+            (8_000, 8_000, 1_000, false),
+            (5_000, 8_000, 1_000, false),
+            (8_000, 1_000, 1_000, false),
+            (8_000, 5_000, 0, false),
+            (1_500, 1_000, 200, false),
+        ] {
+            assert_eq!(times(duration, deadline, retry), valid, "{duration} {deadline} {retry}");
+        }
+    }
+
+    #[test]
+    fn two_processes_of_one_pod_have_two_identities() {
+        assert_ne!(identity("pod"), identity("pod"));
+    }
+}

@@ -1,0 +1,275 @@
+//! etcd, the API server, the controller-manager and, on request, kube-scheduler: flags, and when each is ready.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kube::Client;
+
+use crate::kubeconfig::{self, Credential};
+use crate::pki::{Authority, CertifiedKey, TokenKey};
+use crate::process::{Process, ProcessSpec};
+use crate::{Error, engine_bin, files, ports};
+
+/// A port found free may be taken before the server binds it; three in a row mean that something else is wrong.
+const PORT_ATTEMPTS_MAX: usize = 3;
+/// Ten times what a server needs on a loaded machine.
+const READY_BOUND: Duration = Duration::from_mins(1);
+/// Filling in the default roles takes the API server as long as all the rest of its start; an admin needs none of them.
+const SERVES_ADMINS: &str = "/readyz?exclude=poststarthook%2Frbac%2Fbootstrap-roles\
+     &exclude=poststarthook%2Fscheduling%2Fbootstrap-system-priority-classes";
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Where a cluster keeps its files.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub root: PathBuf,
+    pub pki: PathBuf,
+    pub logs: PathBuf,
+    etcd: PathBuf,
+}
+
+impl Layout {
+    pub fn create(root: &Path) -> Result<Self, Error> {
+        let layout = Self {
+            root: root.to_owned(),
+            pki: root.join("pki"),
+            logs: root.join("logs"),
+            etcd: root.join("etcd"),
+        };
+        for dir in [&layout.pki, &layout.logs, &layout.etcd] {
+            files::create_dir(dir)?;
+        }
+        Ok(layout)
+    }
+}
+
+/// Everything that is signed for one cluster.
+pub(crate) struct Identities {
+    pub authority: Authority,
+    pub server: CertifiedKey,
+    pub token_key: TokenKey,
+}
+
+impl Identities {
+    pub fn create(layout: &Layout) -> Result<Self, Error> {
+        let authority = Authority::create(&layout.pki, "ca")?;
+        Ok(Self {
+            server: authority
+                .sign_server("kube-apiserver", &["127.0.0.1", "localhost", "kubernetes.default.svc"])?,
+            token_key: TokenKey::create(&layout.pki)?,
+            authority,
+        })
+    }
+
+    /// Writes the kubeconfig of a component that logs in with a certificate.
+    pub fn write_kubeconfig(
+        &self,
+        layout: &Layout,
+        server: &str,
+        file: &str,
+        user: &str,
+        group: Option<&str>,
+    ) -> Result<PathBuf, Error> {
+        let path = layout.root.join(format!("{file}.kubeconfig"));
+        let signed = self.authority.sign_client(file, user, group)?;
+        kubeconfig::write(&path, server, self.authority.cert(), user, &Credential::Certificate(&signed))?;
+        Ok(path)
+    }
+}
+
+/// etcd's sockets, as files in the directory that it and the API server run in. Only their owner may enter that, so
+/// the store needs neither certificates nor ports. (The API server opens some 200 connections to it: with TLS, that
+/// was a third of the processor time of a start.) The names look like host and port because etcd insists; they are
+/// relative because a socket's path may not be longer than 107 bytes.
+const ETCD_CLIENT_SOCKET: &str = "client:1";
+const ETCD_PEER_SOCKET: &str = "peer:1";
+
+/// Starts etcd, and returns once it accepts connections.
+pub(crate) async fn start_etcd(layout: &Layout) -> Result<Process, Error> {
+    let data = layout.etcd.join("data");
+    // A directory that was given may hold an earlier cluster.
+    let _ = std::fs::remove_dir_all(&data);
+    for socket in [ETCD_CLIENT_SOCKET, ETCD_PEER_SOCKET] {
+        let _ = std::fs::remove_file(layout.etcd.join(socket));
+    }
+    let (client, peer) = (format!("unix://{ETCD_CLIENT_SOCKET}"), format!("unix://{ETCD_PEER_SOCKET}"));
+    let spec = ProcessSpec::new("etcd", engine_bin::find("etcd")?)
+        .current_dir(&layout.etcd)
+        .path_arg("data-dir", &data)
+        .arg(format!("--listen-client-urls={client}"))
+        .arg(format!("--advertise-client-urls={client}"))
+        .arg(format!("--listen-peer-urls={peer}"))
+        .arg(format!("--initial-advertise-peer-urls={peer}"))
+        .arg(format!("--initial-cluster=default={peer}"))
+        .args(["--unsafe-no-fsync", "--log-level=warn"]);
+    let mut process = Process::spawn(spec, &layout.logs)?;
+    let socket = layout.etcd.join(ETCD_CLIENT_SOCKET);
+    until_ready(&mut process, async || socket.exists()).await?;
+    Ok(process)
+}
+
+pub(crate) struct ApiServer {
+    pub process: Process,
+    pub url: String,
+    pub admin_kubeconfig: PathBuf,
+    pub admin: Client,
+}
+
+/// Starts the API server, and returns once it serves an admin. Its default roles may be incomplete, so whoever is not
+/// an admin waits for [`wait_until_complete`].
+pub(crate) async fn start_api_server(
+    layout: &Layout,
+    identities: &Identities,
+    users: &Path,
+    extra_flags: &[String],
+) -> Result<ApiServer, Error> {
+    let binary = engine_bin::find("kube-apiserver")?;
+    let (port, (process, admin_kubeconfig, admin)) = on_free_port(async |port| {
+        let url = api_server_url(port);
+        let kubeconfig =
+            identities.write_kubeconfig(layout, &url, "admin", "admin", Some("system:masters"))?;
+        let client = kubeconfig::client(&kubeconfig).await?;
+        let spec = api_server_spec(&binary, port, layout, identities, users).args(extra_flags);
+        let mut process = Process::spawn(spec, &layout.logs)?;
+        until_ready(&mut process, async || is_ready(&client, SERVES_ADMINS).await).await?;
+        Ok((process, kubeconfig, client))
+    })
+    .await?;
+    Ok(ApiServer { process, url: api_server_url(port), admin_kubeconfig, admin })
+}
+
+/// Waits until the API server says that it is ready in every respect.
+pub(crate) async fn wait_until_complete(admin: &Client) -> Result<(), Error> {
+    let deadline = Instant::now() + READY_BOUND;
+    while !is_ready(admin, "/readyz").await {
+        if Instant::now() >= deadline {
+            return Err(Error::NotInTime { what: "the API server to be ready".into(), bound: READY_BOUND });
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    Ok(())
+}
+
+fn api_server_spec(
+    binary: &Path,
+    port: u16,
+    layout: &Layout,
+    identities: &Identities,
+    users: &Path,
+) -> ProcessSpec {
+    ProcessSpec::new("kube-apiserver", binary)
+        .current_dir(&layout.etcd)
+        .arg(format!("--etcd-servers=unix://{ETCD_CLIENT_SOCKET}"))
+        .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+        .arg(format!("--secure-port={port}"))
+        // Endpoints of the `kubernetes` Service may not be loopback addresses, and nothing here uses them.
+        .arg("--endpoint-reconciler-type=none")
+        .path_arg("tls-cert-file", &identities.server.cert)
+        .path_arg("tls-private-key-file", &identities.server.key)
+        .path_arg("client-ca-file", identities.authority.cert())
+        .path_arg("service-account-key-file", &identities.token_key.public)
+        .path_arg("service-account-signing-key-file", &identities.token_key.private)
+        .arg("--service-account-issuer=https://kubernetes.default.svc")
+        .path_arg("token-auth-file", users)
+        .args(["--anonymous-auth=false", "--authorization-mode=Node,RBAC"])
+        // Fake nodes are ready when they are created; this plugin would taint each until the controller-manager had
+        // looked at it, which takes it half a minute for a thousand.
+        .arg("--disable-admission-plugins=TaintNodesByCondition")
+        .args(["--enable-admission-plugins=NodeRestriction", "--service-cluster-ip-range=10.96.0.0/16"])
+        .arg("--profiling=false")
+}
+
+/// Starts the controller-manager; the caller waits for what it makes.
+pub(crate) fn start_controller_manager(
+    layout: &Layout,
+    identities: &Identities,
+    url: &str,
+    extra_flags: &[String],
+) -> Result<Process, Error> {
+    let name = "kube-controller-manager";
+    let kubeconfig =
+        identities.write_kubeconfig(layout, url, name, "system:kube-controller-manager", None)?;
+    let spec = ProcessSpec::new(name, engine_bin::find(name)?)
+        .path_arg("kubeconfig", &kubeconfig)
+        .path_arg("service-account-private-key-file", &identities.token_key.private)
+        .path_arg("root-ca-file", identities.authority.cert())
+        // As in production, each controller has only the rights of its own role.
+        .args(["--use-service-account-credentials=true", "--leader-elect=false"])
+        // No port of its own.
+        .args(["--bind-address=127.0.0.1", "--secure-port=0"])
+        // Well above upstream's 20 per second, so that what a test waits for is our code.
+        .args(["--kube-api-qps=500", "--kube-api-burst=1000"])
+        .args(extra_flags);
+    Process::spawn(spec, &layout.logs)
+}
+
+/// Starts kube-scheduler with at most `qps` requests per second.
+pub(crate) fn start_kube_scheduler(
+    layout: &Layout,
+    identities: &Identities,
+    url: &str,
+    qps: u32,
+) -> Result<Process, Error> {
+    let name = "kube-scheduler";
+    let kubeconfig = identities.write_kubeconfig(layout, url, name, "system:kube-scheduler", None)?;
+    let config = serde_json::json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": { "kubeconfig": kubeconfig, "qps": qps, "burst": qps.saturating_mul(2) },
+        "leaderElection": { "leaderElect": false },
+    });
+    let path = layout.root.join("kube-scheduler.yaml");
+    files::write_private(&path, config.to_string().as_bytes())?;
+    let spec = ProcessSpec::new(name, engine_bin::find(name)?)
+        .path_arg("config", &path)
+        .args(["--bind-address=127.0.0.1", "--secure-port=0"]);
+    Process::spawn(spec, &layout.logs)
+}
+
+fn api_server_url(port: u16) -> String {
+    format!("https://127.0.0.1:{port}")
+}
+
+async fn is_ready(admin: &Client, path: &str) -> bool {
+    let request = http::Request::get(path).body(Vec::new()).expect("a constant request is well formed");
+    // The certificate is checked against the cluster's own authority, so a stranger on the port is never "ready".
+    admin.request_text(request).await.is_ok_and(|answer| answer == "ok")
+}
+
+/// Runs `start` with a free port, and again with another if the server found it taken.
+async fn on_free_port<T>(start: impl AsyncFn(u16) -> Result<T, Error>) -> Result<(u16, T), Error> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let port = ports::free_port()?;
+        match start(port).await {
+            Ok(started) => return Ok((port, started)),
+            Err(Error::Ended { log, .. })
+                if attempts < PORT_ATTEMPTS_MAX && log.contains("address already in use") => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Waits until `ready` holds; a server that ends before that is an error with the end of its log.
+async fn until_ready(process: &mut Process, ready: impl AsyncFn() -> bool) -> Result<(), Error> {
+    let deadline = Instant::now() + READY_BOUND;
+    loop {
+        if let Some(status) = process.exit_status() {
+            return Err(Error::Ended { name: process.name().to_owned(), status, log: process.log_tail() });
+        }
+        // A connection to a server that is stuck must not outlast the bound.
+        if tokio::time::timeout(READY_BOUND, ready()).await.unwrap_or(false) {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let error = io::Error::new(io::ErrorKind::TimedOut, process.log_tail());
+            return Err(Error::Io {
+                what: format!("wait {READY_BOUND:?} for {}", process.name()),
+                source: error,
+            });
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}

@@ -1,0 +1,143 @@
+//! A real Kubernetes control plane with fake GPU nodes, on loopback, for tests and for `cargo xtask dev`.
+//!
+//! ```text
+//!   Builder ─► pki ─► etcd ─► kube-apiserver ─┬─► CRDs, deploy/ ────────────┐
+//!                                             ├─► controller-manager ──────►├─► TestCluster: admin client, logins
+//!                                             └─► KWOK, fake nodes ────────►┘
+//! ```
+//!
+//! RBAC is on, the API server's certificates are of an authority made for this one cluster, it listens on 127.0.0.1
+//! only, etcd on a socket in a private directory, and the others nowhere. Any number of clusters run side by side. No server outlives the process that started it, however
+//! that ends (see [`process`]).
+//!
+//! This crate never builds a server (`cargo xtask engine` does), never writes outside the cluster's directory, and
+//! never touches another cluster: it ignores `KUBECONFIG`.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), test_cluster::Error> {
+//! use test_cluster::{FakeNodes, TestCluster};
+//!
+//! let cluster = TestCluster::builder()
+//!     .nodes(FakeNodes { count: 4, racks: 2, ..FakeNodes::default() })
+//!     .user("alice", &["vision"])
+//!     .start()
+//!     .await?;
+//! let admin = cluster.admin_client();
+//! let scheduler = cluster.kubeconfig_for_service_account("warpyard-system", "warpyard-scheduler").await?;
+//! let alice = cluster.token_for_user("alice")?;
+//! cluster.stop().await;
+//! # Ok(()) }
+//! ```
+
+mod cluster;
+mod control_plane;
+pub mod engine_bin;
+pub mod figures;
+pub mod files;
+mod identities;
+mod install;
+mod kubeconfig;
+mod kwok;
+mod nodes;
+mod pki;
+pub mod platform;
+mod ports;
+pub mod process;
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+pub use cluster::{Builder, TestCluster};
+pub use identities::{ServiceAccountLogin, User};
+pub use nodes::FakeNodes;
+pub use ports::free_port;
+
+/// Why a cluster could not be started or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A server's binary is missing.
+    #[error(transparent)]
+    EngineBin(#[from] engine_bin::Error),
+    /// The tool that ties servers to our life is missing.
+    #[error(
+        "setpriv is not installed, and without it servers could outlive a killed test\n\nhint: install the package util-linux"
+    )]
+    NoSetpriv,
+    /// A certificate could not be made.
+    #[error("cannot make a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// A file, port or process could not be had.
+    #[error("cannot {what}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// A server ended by itself.
+    #[error("{name} ended ({status}); its last words:\n{log}")]
+    Ended {
+        /// The server.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of its log.
+        log: String,
+    },
+    /// A kubeconfig could not be used.
+    #[error("cannot {what}")]
+    Kubeconfig {
+        /// What was attempted.
+        what: String,
+        /// Why it failed.
+        source: kube::config::KubeconfigError,
+    },
+    /// The API server refused or did not answer.
+    #[error("cannot {what}")]
+    Kube {
+        /// What was attempted.
+        what: String,
+        /// Why it failed.
+        source: kube::Error,
+    },
+    /// A file in `deploy/` is wrong.
+    #[error("cannot {what}: {why}")]
+    Manifest {
+        /// What was attempted.
+        what: String,
+        /// Why it failed.
+        why: String,
+    },
+    /// Something took too long.
+    #[error("waited {bound:?} in vain for {what}")]
+    NotInTime {
+        /// What was waited for.
+        what: String,
+        /// For how long.
+        bound: Duration,
+    },
+    /// The builder was not told of this user.
+    #[error(
+        "the cluster has no user {name:?}\n\nhint: the API server reads its users at start: name them with `Builder::user`"
+    )]
+    NoSuchUser {
+        /// The name asked for.
+        name: String,
+    },
+    /// One of our processes did not log what was waited for.
+    #[error("{process} did not log {message:?}; its last words:\n{tail}")]
+    NoSuchLine {
+        /// The process.
+        process: String,
+        /// The message waited for.
+        message: String,
+        /// The end of its log.
+        tail: String,
+    },
+    /// The cluster was started without this server.
+    #[error("the cluster runs no {name}")]
+    NotRunning {
+        /// The server.
+        name: String,
+    },
+}

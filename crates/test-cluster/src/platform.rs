@@ -1,0 +1,214 @@
+//! Our own processes on a test cluster, each with the identity and the rights it would have in production.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use api_types::names;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::figures::target_folder;
+use crate::process::{Process, ProcessSpec};
+use crate::{Error, TestCluster};
+
+/// How long a process may take until it says that it is at work. A scheduler that follows one that was killed
+/// waits for its lease (8 s), its write timeout (5 s), and lists.
+const READY_WITHIN: Duration = Duration::from_secs(40);
+const LOG_POLL: Duration = Duration::from_millis(1);
+
+/// Starts our binaries, as built into one folder.
+pub struct Platform<'a> {
+    cluster: &'a TestCluster,
+    binaries: PathBuf,
+}
+
+/// The scheduler's leader election and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseTimes {
+    /// As installed.
+    Production,
+    /// So short that a test can see many changes of leader.
+    Short,
+}
+
+impl<'a> Platform<'a> {
+    /// Binaries of the debug build, as `cargo xtask e2e` and `cargo xtask dev` make it.
+    pub fn debug(cluster: &'a TestCluster) -> Self {
+        Self { cluster, binaries: target_folder().join("debug") }
+    }
+
+    /// Binaries of the release build, as `cargo xtask bench` makes it.
+    pub fn release(cluster: &'a TestCluster) -> Self {
+        Self { cluster, binaries: target_folder().join("release") }
+    }
+
+    /// A scheduler of its own pod, hence with an identity that the fence can tell from another's.
+    pub async fn scheduler(&self, name: &str, times: LeaseTimes, failpoints: &str) -> Result<Service, Error> {
+        let kubeconfig = self
+            .cluster
+            .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT)
+            .await?;
+        self.scheduler_as(name, &kubeconfig, times, failpoints)
+    }
+
+    /// A scheduler with the identity in `kubeconfig`, as a restarted container has its pod's.
+    pub fn scheduler_as(
+        &self,
+        name: &str,
+        kubeconfig: &Path,
+        times: LeaseTimes,
+        failpoints: &str,
+    ) -> Result<Service, Error> {
+        let mut spec = self
+            .spec(name, "warpyard-scheduler", kubeconfig)
+            .env("RUST_LOG", "info,scheduler=debug,cluster_apply=debug");
+        if times == LeaseTimes::Short {
+            spec = spec.args([
+                "--lease-duration=2s",
+                "--lease-renew-deadline=1200ms",
+                "--lease-retry=200ms",
+                "--write-timeout=500ms",
+                "--settle=700ms",
+            ]);
+        }
+        if !failpoints.is_empty() {
+            spec = spec.env("FAILPOINTS", failpoints);
+        }
+        self.start(spec, "Scheduling.")
+    }
+
+    /// The controllers.
+    pub async fn controllers(&self, name: &str) -> Result<Service, Error> {
+        let kubeconfig = self
+            .cluster
+            .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::CONTROLLERS_SERVICE_ACCOUNT)
+            .await?;
+        let spec = self.spec(name, "warpyard-controllers", &kubeconfig);
+        let spec = spec.args(["--lease-duration=2s", "--lease-renew-deadline=1200ms", "--lease-retry=200ms"]);
+        self.start(spec, "Controlling runs.")
+    }
+
+    /// The REST API, and its address.
+    pub async fn api_server(&self, listen: &str) -> Result<(Service, String), Error> {
+        let kubeconfig = self
+            .cluster
+            .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::API_SERVER_SERVICE_ACCOUNT)
+            .await?;
+        let spec = self.spec("warpyard-api-server", "warpyard-api-server", &kubeconfig);
+        let mut service = self.start(spec.arg(format!("--listen={listen}")), "Serving.")?;
+        let line = service.wait_for_line("Listening.", READY_WITHIN).await?;
+        let address = line["address"].as_str().unwrap_or_default().to_owned();
+        service.ready().await?;
+        Ok((service, format!("http://{address}")))
+    }
+
+    /// Where a binary of ours is.
+    pub fn binary(&self, name: &str) -> PathBuf {
+        self.binaries.join(name)
+    }
+
+    fn spec(&self, name: &str, binary: &str, kubeconfig: &Path) -> ProcessSpec {
+        ProcessSpec::new(name, self.binary(binary))
+            .path_arg("kubeconfig", kubeconfig)
+            .arg("--log-format=json")
+    }
+
+    fn start(&self, spec: ProcessSpec, ready_line: &'static str) -> Result<Service, Error> {
+        let process = Process::spawn(spec, self.cluster.logs())?;
+        let read_bytes = fs::metadata(process.log()).map_or(0, |metadata| metadata.len());
+        Ok(Service { process, ready_line, read_bytes })
+    }
+}
+
+/// One of our processes, with its log read as it is written.
+pub struct Service {
+    process: Process,
+    ready_line: &'static str,
+    read_bytes: u64,
+}
+
+impl Service {
+    /// The process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Waits until the process says that it is at work.
+    pub async fn ready(&mut self) -> Result<(), Error> {
+        self.wait_for_line(self.ready_line, READY_WITHIN).await.map(drop)
+    }
+
+    /// Waits for a log line with this message, skipping others; lines already read do not count.
+    pub async fn wait_for_line(&mut self, message: &str, bound: Duration) -> Result<Value, Error> {
+        let deadline = Instant::now() + bound;
+        loop {
+            for (line, end) in self.unread_lines() {
+                self.read_bytes = end;
+                if line["message"] == message {
+                    return Ok(line);
+                }
+            }
+            let ended = self.process.exit_status();
+            if ended.is_some() || Instant::now() > deadline {
+                return Err(Error::NoSuchLine {
+                    process: self.process.name().to_owned(),
+                    message: message.to_owned(),
+                    tail: self.process.log_tail(),
+                });
+            }
+            tokio::time::sleep(LOG_POLL).await;
+        }
+    }
+
+    /// Every line that it has written and that was not read yet.
+    pub fn read_lines(&mut self) -> Vec<Value> {
+        let lines = self.unread_lines();
+        self.read_bytes = lines.last().map_or(self.read_bytes, |(_, end)| *end);
+        lines.into_iter().map(|(line, _)| line).collect()
+    }
+
+    /// SIGKILL, and wait until it is gone.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// SIGSTOP: it stands still, as a process on an overloaded machine may.
+    pub fn freeze(&mut self) {
+        self.process.signal(Signal::SIGSTOP);
+    }
+
+    /// SIGCONT.
+    pub fn thaw(&mut self) {
+        self.process.signal(Signal::SIGCONT);
+    }
+
+    /// SIGTERM, and SIGKILL if that does not help.
+    pub async fn terminate(self) {
+        self.process.terminate(Duration::from_secs(10)).await;
+    }
+
+    /// Complete lines behind what was read, each with the position of its end.
+    fn unread_lines(&self) -> Vec<(Value, u64)> {
+        let bytes = read_from(self.process.log(), self.read_bytes);
+        let mut position = self.read_bytes;
+        let mut lines = Vec::new();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+            position += line.len() as u64;
+            lines.push((serde_json::from_slice(line).unwrap_or(Value::Null), position));
+        }
+        lines
+    }
+}
+
+fn read_from(path: &Path, position: u64) -> Vec<u8> {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|mut file| {
+        file.seek(SeekFrom::Start(position))?;
+        file.read_to_end(&mut bytes)
+    });
+    // A log that cannot be read shows no lines; whoever waits for one says so.
+    drop(read);
+    bytes
+}

@@ -1,0 +1,69 @@
+//! What CI runs, in order; the times at the end say where they went.
+
+use std::time::{Duration, Instant};
+
+use test_cluster::figures;
+
+use crate::commands::{self, cargo};
+use crate::{deny, e2e, engine};
+
+/// Runs every step; the first that fails ends the run, with the times so far printed all the same.
+pub fn run_steps(steps: &[Step]) -> anyhow::Result<Vec<(&'static str, Duration)>> {
+    let mut times = Vec::new();
+    for step in steps {
+        eprintln!("── {} ──", step.name);
+        let began = Instant::now();
+        let result = (step.run)();
+        times.push((step.name, began.elapsed()));
+        if let Err(error) = result {
+            print_times(&times);
+            return Err(error.context(format!("step `{}` failed", step.name)));
+        }
+    }
+    print_times(&times);
+    Ok(times)
+}
+
+/// One step of CI.
+pub struct Step {
+    /// As it is printed.
+    pub name: &'static str,
+    /// What it does.
+    pub run: fn() -> anyhow::Result<()>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "format", run: || commands::run(&mut cargo(&["fmt", "--all", "--check"])) },
+    Step {
+        name: "lint",
+        run: || {
+            commands::run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "-D", "warnings"]))
+        },
+    },
+    Step { name: "test", run: || commands::run(&mut cargo(&["test"])) },
+    Step { name: ENGINE, run: || engine::run(&engine::EngineArgs::default()) },
+    Step { name: TOOLS, run: deny::install },
+    Step { name: "dependencies", run: deny::check },
+    Step { name: "e2e", run: || e2e::run(&e2e::E2eArgs::default()) },
+];
+const ENGINE: &str = "engine";
+const TOOLS: &str = "tools";
+
+/// `cargo xtask ci`.
+pub fn run() -> anyhow::Result<()> {
+    let times = run_steps(STEPS)?;
+    // Once cached, these two steps are look-ups, so what it took to build them is not part of this figure.
+    let cached: Duration =
+        times.iter().filter(|(name, _)| ![ENGINE, TOOLS].contains(name)).map(|(_, took)| *took).sum();
+    figures::print("ci.cached_minutes", cached.as_secs_f64() / 60.0, "minutes", "bar: 20");
+    Ok(())
+}
+
+fn print_times(times: &[(&'static str, Duration)]) {
+    eprintln!("── where the time went ──");
+    for (name, took) in times {
+        eprintln!("{:>7.1} s  {name}", took.as_secs_f64());
+    }
+    let total: Duration = times.iter().map(|(_, took)| *took).sum();
+    eprintln!("{:>7.1} s  in all", total.as_secs_f64());
+}

@@ -1,0 +1,11 @@
+//! The parts of `cargo xtask`: one module per verb. A library only so that `tests/tidy.rs` can see what is
+//! generated.
+
+pub mod bench;
+pub mod ci;
+pub mod codegen;
+pub mod commands;
+pub mod deny;
+pub mod dev;
+pub mod e2e;
+pub mod engine;

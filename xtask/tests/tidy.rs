@@ -1,0 +1,223 @@
+//! The house rules that no compiler checks. Each test says what to do when it fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
+use xtask::codegen::generated_files;
+use xtask::commands::repository_root;
+
+/// Crates that would give a decision a runtime, a network, a clock or randomness of the operating system.
+const IMPURE: &[&str] = &[
+    "async-std",
+    "chrono",
+    "getrandom",
+    "hyper",
+    "kube",
+    "kube-client",
+    "kube-runtime",
+    "mio",
+    "rand",
+    "reqwest",
+    "rustls",
+    "smol",
+    "socket2",
+    "sqlx",
+    "time",
+    "tokio",
+    "uuid",
+];
+
+#[test]
+fn pure_crates_see_no_runtime_client_clock_or_os_randomness() {
+    let metadata = metadata();
+    let pure: Vec<_> = metadata
+        .workspace_packages()
+        .into_iter()
+        .filter(|package| is_marked_pure(&package.metadata))
+        .collect();
+    let names: BTreeSet<&str> = pure.iter().map(|package| package.name.as_str()).collect();
+    for expected in ["api-types", "cluster-convert", "cluster-model", "placement", "plan-check"] {
+        assert!(names.contains(expected), "{expected} must say `[package.metadata.warpyard] pure = true`");
+    }
+    for package in pure {
+        let reached = normal_dependencies(&metadata, &package.id);
+        let impure: Vec<_> = IMPURE.iter().filter(|name| reached.contains(**name)).collect();
+        assert!(
+            impure.is_empty(),
+            "{} is pure but depends on {impure:?}; find the way with `cargo tree -p {} -i {}`",
+            package.name,
+            package.name,
+            impure[0],
+        );
+    }
+}
+
+#[test]
+fn the_judge_of_plans_does_not_know_the_planner() {
+    let metadata = metadata();
+    let judge = metadata
+        .workspace_packages()
+        .into_iter()
+        .find(|package| package.name.as_str() == "plan-check")
+        .expect("plan-check exists");
+    assert!(
+        !normal_dependencies(&metadata, &judge.id).contains("placement"),
+        "plan-check must not import placement"
+    );
+}
+
+#[test]
+fn every_crate_is_tested_by_default_but_the_end_to_end_tests() {
+    let metadata = metadata();
+    let name = |id: &PackageId| metadata[id].name.to_string();
+    let members: BTreeSet<_> = metadata.workspace_members.iter().map(name).collect();
+    let default: BTreeSet<_> = metadata.workspace_default_members.iter().map(name).collect();
+    let left_out: Vec<_> = members.difference(&default).collect();
+    assert_eq!(left_out, ["e2e"], "add the crate to default-members in Cargo.toml");
+}
+
+#[test]
+fn the_fence_covers_every_write_that_the_scheduler_may_make() {
+    let fenced: Vec<_> = manifests("deploy/fence.yaml")
+        .iter()
+        .filter(|it| it["kind"] == "ValidatingAdmissionPolicy" && it["metadata"]["name"] == "warpyard-fence")
+        .flat_map(|policy| list(&policy["spec"]["matchConstraints"]["resourceRules"]))
+        .collect();
+    let before_leadership = [("coordination.k8s.io", "leases"), ("warpyard.dev", "schedulerepochs")];
+    for role in manifests("deploy/rbac-scheduler.yaml") {
+        for rule in list(&role["rules"]) {
+            for (group, resource, verb) in each_right(&rule) {
+                let operation = match verb.as_str() {
+                    "get" | "list" | "watch" => continue,
+                    "create" => "CREATE",
+                    "update" | "patch" => "UPDATE",
+                    "delete" | "deletecollection" => "DELETE",
+                    other => panic!(
+                        "the scheduler's role has the verb `{other}`: say here what it means to the fence"
+                    ),
+                };
+                let covered = fenced.iter().any(|rule| {
+                    let has = |field: &str, value: &str| list(&rule[field]).contains(&value.into());
+                    has("apiGroups", &group) && has("resources", &resource) && has("operations", operation)
+                });
+                assert!(
+                    covered || before_leadership.contains(&(group.as_str(), resource.as_str())),
+                    "deploy/fence.yaml does not cover {verb} of {resource} in group `{group}`"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn generated_files_are_fresh() {
+    for file in generated_files().expect("files can be generated") {
+        let current = fs::read_to_string(repository_root().join(&file.path)).unwrap_or_default();
+        assert!(
+            current == file.content,
+            "{} is stale: run `cargo xtask codegen` and commit the result",
+            file.path
+        );
+    }
+}
+
+#[test]
+fn every_crate_is_named_in_the_architecture() {
+    let text = fs::read_to_string(repository_root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md exists");
+    for package in metadata().workspace_packages() {
+        assert!(
+            text.contains(&format!("`{}`", package.name)),
+            "ARCHITECTURE.md does not name `{}`",
+            package.name
+        );
+    }
+}
+
+#[test]
+fn no_file_holds_a_machine_path() {
+    let root = repository_root();
+    let mut needles = vec![
+        root.display().to_string(),
+        ["/ho", "me/"].concat(),
+        ["/ro", "ot/"].concat(),
+        ["/Us", "ers/"].concat(),
+    ];
+    needles.extend(std::env::var("HOME").ok().filter(|home| home.len() > 1).map(|home| format!("{home}/")));
+    for path in project_files() {
+        let Ok(text) = fs::read_to_string(root.join(&path)) else { continue };
+        for needle in &needles {
+            let line = text.lines().position(|line| line.contains(needle.as_str()));
+            assert!(
+                line.is_none(),
+                "{}:{} holds the machine path `{needle}`",
+                path.display(),
+                line.unwrap_or(0) + 1
+            );
+        }
+    }
+}
+
+fn manifests(path: &str) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(repository_root().join(path)).expect("the manifest can be read");
+    let documents = serde_norway::Deserializer::from_str(&text);
+    documents
+        .map(|document| serde::Deserialize::deserialize(document).expect("the manifest is YAML"))
+        .collect()
+}
+
+fn list(value: &serde_json::Value) -> Vec<serde_json::Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+/// Every combination of group, resource and verb that a rule of a role gives.
+fn each_right(rule: &serde_json::Value) -> Vec<(String, String, String)> {
+    let texts = |field: &str| -> Vec<String> {
+        list(&rule[field]).iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+    };
+    let mut rights = Vec::new();
+    for group in texts("apiGroups") {
+        for resource in texts("resources") {
+            rights.extend(texts("verbs").into_iter().map(|verb| (group.clone(), resource.clone(), verb)));
+        }
+    }
+    rights
+}
+
+fn metadata() -> Metadata {
+    MetadataCommand::new().current_dir(repository_root()).exec().expect("cargo metadata works")
+}
+
+fn is_marked_pure(metadata: &serde_json::Value) -> bool {
+    metadata.pointer("/warpyard/pure").and_then(serde_json::Value::as_bool).unwrap_or(false)
+}
+
+/// Names of everything that `package` links, itself left out; what only tests or build scripts use does not count.
+fn normal_dependencies(metadata: &Metadata, package: &PackageId) -> BTreeSet<String> {
+    let resolve = metadata.resolve.as_ref().expect("cargo metadata resolves");
+    let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
+    let mut reached = BTreeSet::new();
+    let mut open = vec![package];
+    while let Some(id) = open.pop() {
+        for dependency in &nodes[id].deps {
+            let linked = dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
+            if linked && reached.insert(&dependency.pkg) {
+                open.push(&dependency.pkg);
+            }
+        }
+    }
+    reached.into_iter().map(|id| metadata[id].name.to_string()).collect()
+}
+
+/// What git tracks, and what it would track.
+fn project_files() -> Vec<PathBuf> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(repository_root())
+        .output()
+        .expect("git lists the files");
+    assert!(output.status.success(), "git ls-files failed");
+    String::from_utf8_lossy(&output.stdout).lines().map(PathBuf::from).collect()
+}
