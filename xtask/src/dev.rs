@@ -126,6 +126,7 @@ fn print_welcome(
     println!("Warpyard is up after {:.0} s. In another terminal:\n", began.elapsed().as_secs_f64());
     println!("  export PATH={}:{}:$PATH", binaries.display(), logins.display());
     println!("  export KUBECONFIG={}      # kubectl as the admin", cluster.admin_kubeconfig().display());
+    println!("\nand log in as one of the teams (a later login replaces an earlier one):\n");
     for team in &TEAMS {
         println!(
             "  warpyard login --server {url} --namespace {:<6} --token-file {}   # {} of team {}, {} H100",

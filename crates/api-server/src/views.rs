@@ -1,5 +1,7 @@
 //! Objects as the API shows them. Pure.
 
+use std::collections::BTreeSet;
+
 use api_types::names::SUBMITTED_BY_ANNOTATION;
 use api_types::rest::{QueueView, RunSummary, RunView, Why};
 use api_types::run::Reason;
@@ -25,7 +27,7 @@ pub fn run_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
         priority: run.spec.priority,
         phase: status.phase,
         reason: binding.map(|reason| reason.code.clone()).or_else(|| status.reason.clone()),
-        message: binding.map(|reason| reason.message.clone()).or_else(|| status.message.clone()),
+        message: status.message.clone(),
         stop: run.spec.stop,
         members: run.spec.members,
         gpus_per_member: run.spec.gpus_per_member,
@@ -37,8 +39,8 @@ pub fn run_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
     }
 }
 
-/// A run with all that is known of it.
-pub fn run_view(run: &Run, queues: &QueueIndex) -> RunView {
+/// A run with all that is known of it, but the numbers of queues that are not `readable`.
+pub fn run_view(run: &Run, queues: &QueueIndex, readable: &BTreeSet<String>) -> RunView {
     let annotations = run.metadata.annotations.as_ref();
     RunView {
         summary: run_summary(run, queues),
@@ -46,13 +48,13 @@ pub fn run_view(run: &Run, queues: &QueueIndex) -> RunView {
         image: run.spec.image.clone(),
         command: run.spec.command.clone(),
         attempts: run.status.as_ref().map(|status| status.attempts.clone()).unwrap_or_default(),
-        reasons: run.status.as_ref().map(|status| reasons_to_wait(status).to_vec()).unwrap_or_default(),
+        reasons: shown_reasons(run, readable),
         submitted_by: annotations.and_then(|annotations| annotations.get(SUBMITTED_BY_ANNOTATION).cloned()),
     }
 }
 
-/// Why a run is where it is.
-pub fn why(run: &Run, queues: &QueueIndex) -> Why {
+/// Why a run is where it is, without the numbers of queues that are not `readable`.
+pub fn why(run: &Run, queues: &QueueIndex, readable: &BTreeSet<String>) -> Why {
     let status = run.status.clone().unwrap_or_default();
     Why {
         namespace: run.metadata.namespace.clone().unwrap_or_default(),
@@ -64,7 +66,7 @@ pub fn why(run: &Run, queues: &QueueIndex) -> Why {
         finished_at: status.finished_at.as_ref().map(rfc3339),
         message: status.message.clone(),
         member_counts: status.members,
-        reasons: reasons_to_wait(&status).to_vec(),
+        reasons: shown_reasons(run, readable),
     }
 }
 
@@ -87,6 +89,31 @@ pub fn queue_view(queue: &Queue) -> QueueView {
     }
 }
 
+/// The queues whose numbers the run's reasons give: its own, and those above it.
+pub fn queues_in_reasons(run: &Run) -> BTreeSet<String> {
+    let reasons = run.status.as_ref().map(reasons_to_wait).unwrap_or_default();
+    reasons.iter().filter_map(|reason| reason.queue.clone()).collect()
+}
+
+fn shown_reasons(run: &Run, readable: &BTreeSet<String>) -> Vec<Reason> {
+    let reasons = run.status.as_ref().map(reasons_to_wait).unwrap_or_default();
+    reasons.iter().map(|reason| without_foreign_numbers(reason, readable)).collect()
+}
+
+/// What a queue holds is for those who may read the queue; that it is in the way is for whoever waits.
+fn without_foreign_numbers(reason: &Reason, readable: &BTreeSet<String>) -> Reason {
+    let Some(queue) = reason.queue.as_ref().filter(|queue| !readable.contains(*queue)) else {
+        return reason.clone();
+    };
+    let message = match (&reason.resource, reason.holds) {
+        (Some(resource), Some(_)) => {
+            format!("queue {queue} has no room for the {resource} asked; you may not read its numbers")
+        }
+        _ => reason.message.clone(),
+    };
+    Reason { message, holds: None, bound: None, ..reason.clone() }
+}
+
 /// The scheduler's reasons, as long as they are about the present: a run that has its GPUs waits for nothing.
 fn reasons_to_wait(status: &RunStatus) -> &[Reason] {
     match (&status.waiting, status.phase) {
@@ -105,12 +132,13 @@ fn rfc3339(time: &Time) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use api_types::run::{Reason, Waiting};
     use api_types::{Queue, QueueSpec, Run, RunPhase, RunSpec, RunStatus};
 
-    use super::{queue_view, run_summary, run_view, why};
+    use super::{queue_view, queues_in_reasons, run_summary, run_view, why};
     use crate::queue_index::QueueIndex;
 
     fn waiting_run(phase: RunPhase) -> Run {
@@ -145,16 +173,38 @@ mod tests {
         let run = waiting_run(RunPhase::Pending);
         let summary = run_summary(&run, &queues());
         assert_eq!(summary.reason.as_deref(), Some("QuotaExceeded"));
-        assert_eq!(summary.message.as_deref(), Some("full"));
-        assert_eq!(why(&run, &queues()).reasons.len(), 2);
-        assert_eq!(run_view(&run, &queues()).reasons.len(), 2);
+        assert_eq!(summary.message.as_deref(), Some("waits for GPUs"));
+        assert_eq!(why(&run, &queues(), &BTreeSet::new()).reasons.len(), 2);
+        assert_eq!(run_view(&run, &queues(), &BTreeSet::new()).reasons.len(), 2);
+    }
+
+    #[test]
+    fn the_numbers_of_a_queue_that_the_caller_may_not_read_are_left_out() {
+        let mut run = waiting_run(RunPhase::Pending);
+        let full = |queue: &str| Reason {
+            code: "QuotaExceeded".to_owned(),
+            message: format!("queue {queue} holds 40 of 48 H100; asks 32"),
+            queue: Some(queue.to_owned()),
+            resource: Some("H100".to_owned()),
+            holds: Some(40),
+            bound: Some(48),
+            asks: Some(32),
+            ..Reason::default()
+        };
+        run.status.get_or_insert_default().waiting =
+            Some(Waiting { reasons: vec![full("nlp"), full("acme")] });
+        assert_eq!(queues_in_reasons(&run), BTreeSet::from(["acme".to_owned(), "nlp".to_owned()]));
+        let reasons = why(&run, &queues(), &BTreeSet::from(["nlp".to_owned()])).reasons;
+        assert_eq!(reasons[0], full("nlp"));
+        let shown = "queue acme has no room for the H100 asked; you may not read its numbers";
+        assert_eq!((reasons[1].message.as_str(), reasons[1].holds, reasons[1].bound), (shown, None, None));
     }
 
     #[test]
     fn reasons_from_before_it_got_its_gpus_are_not_shown() {
         let run = waiting_run(RunPhase::Running);
         assert_eq!(run_summary(&run, &queues()).reason.as_deref(), Some("Waiting"));
-        assert_eq!(why(&run, &queues()).reasons, []);
+        assert_eq!(why(&run, &queues(), &BTreeSet::new()).reasons, []);
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! Binds: a bounded number at a time, each followed until it is known what became of it.
 //!
 //! ```text
-//!   attempt ─► Bound | Refused | Fenced                                    ─► report
-//!      │ 429: wait as asked, at most 5 times                               ─► Throttled
-//!      │ 409: read the pod                                                 ─► Bound | OnAnotherNode | Gone | Refused
-//!      │ no answer, 5xx: attempt again on the same node, at most 3 times;
-//!      └─ then wait until the server must have given up, and read the pod  ─► Bound | … | Unknown
+//!   attempt ─► Bound | Gone | Fenced                                       ─► report
+//!      │ 4xx                                                               ─► Refused *
+//!      │ 429: wait as asked, at most 5 times                               ─► Throttled *
+//!      │ 409: read the pod                                                 ─► Bound | OnAnotherNode | Gone | Refused *
+//!      └ no answer, 5xx: attempt again on the same node, at most 3 times   ─► Unknown *
+//!
+//!   * only if no attempt was without a clear answer; else, when the server must have given that one up,
+//!     the pod is read until the read succeeds: it has a node after all, or it has none and never will
 //! ```
 //!
 //! Until the report, the pod's GPUs stay assumed by the planner: a bind that may still happen must not be
-//! forgotten, or its GPUs would be given away twice.
+//! forgotten, or its GPUs would be given away twice. So there is no bound on the reads but the binder's own end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +29,16 @@ use tracing::{debug, info, warn};
 
 use crate::outcome::{Answer, Outcome, answer};
 use crate::status::StatusWriter;
-use crate::writes::{Failure, Fenced, Writes};
+use crate::writes::{Fenced, Writes};
 
 /// Tries of a bind whose outcome is unknown, all on the same node.
 const UNKNOWN_TRIES: u32 = 3;
 /// Tries of a bind that is throttled; with up to 10 s between them, it ends within a minute.
 const THROTTLED_TRIES: u32 = 5;
-/// Reads of a pod to learn its fate, one second apart: with those before, far longer than any write can last.
-const READ_TRIES: u32 = 30;
+/// Between two reads of a pod to learn its fate.
+const READ_DELAY: Duration = Duration::from_secs(1);
+/// After so many reads that failed, and again after as many more, the log says so.
+const READS_PER_WARNING: u32 = 30;
 /// The first wait before an unknown bind is tried again; it doubles.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -174,11 +179,14 @@ impl Worker {
             Outcome::Bound => {
                 debug!(%pod, %node, outcome = word, took_seconds = took.as_secs_f64(), "Bound.");
             }
-            Outcome::Refused(message) | Outcome::Fenced(message) | Outcome::Unknown(message) => {
+            Outcome::Refused(message)
+            | Outcome::Throttled(message)
+            | Outcome::Fenced(message)
+            | Outcome::Unknown(message) => {
                 warn!(%pod, %node, outcome = word, answer = message, "Bind refused.");
             }
             Outcome::OnAnotherNode(other) => info!(%pod, %node, outcome = word, other, "Bind refused."),
-            Outcome::Gone | Outcome::Throttled => info!(%pod, %node, outcome = word, "Bind refused."),
+            Outcome::Gone => info!(%pod, %node, outcome = word, "Bind refused."),
         }
         if let Outcome::Fenced(message) = &outcome {
             self.fenced.report(message);
@@ -189,52 +197,63 @@ impl Worker {
 
     async fn attempt_until_known(&self, request: &BindRequest) -> Outcome {
         let (mut unknown, mut throttled) = (0, 0);
-        loop {
+        // When the last try was sent that may be executed although we do not know.
+        let mut unknown_sent = None;
+        let outcome = loop {
             let sent = Instant::now();
             let result = self.writes.send::<Status>(self.binding(request)).await;
             match answer(&result) {
                 Answer::Done => return Outcome::Bound,
+                // A try before it cannot succeed any more either: the pod of this uid is gone.
                 Answer::NotFound => return Outcome::Gone,
                 Answer::Fenced(message) => return Outcome::Fenced(message),
-                Answer::Refused(message) => return Outcome::Refused(message),
-                Answer::Conflict(message) => return self.resolve(request, message).await,
-                Answer::Throttled(patience) => {
+                Answer::Refused(message) => break Outcome::Refused(message),
+                Answer::Conflict(message) => break self.resolve(request, Outcome::Refused(message)).await,
+                Answer::Throttled(patience, message) => {
                     throttled += 1;
                     if throttled >= THROTTLED_TRIES {
-                        return Outcome::Throttled;
+                        break Outcome::Throttled(message);
                     }
                     tokio::time::sleep(patience).await;
                 }
                 Answer::Unknown(message) => {
                     unknown += 1;
+                    unknown_sent = Some(sent);
                     debug!(pod = %request.pod, answer = message, "Bind without a clear answer.");
                     if unknown >= UNKNOWN_TRIES {
-                        tokio::time::sleep_until(sent + self.writes.settled_after()).await;
-                        return match self.resolve(request, message).await {
-                            // It can't be bound any more by what we sent, and whoever refused it did not answer.
-                            Outcome::Refused(message) => Outcome::Unknown(message),
-                            outcome => outcome,
-                        };
+                        break Outcome::Unknown(message);
                     }
                     tokio::time::sleep(RETRY_DELAY * 2_u32.pow(unknown - 1)).await;
                 }
             }
+        };
+        match (unknown_sent, &outcome) {
+            (Some(sent), Outcome::Refused(_) | Outcome::Throttled(_) | Outcome::Unknown(_)) => {
+                tokio::time::sleep_until(sent + self.writes.settled_after()).await;
+                self.resolve(request, outcome).await
+            }
+            _ => outcome,
         }
     }
 
-    /// Reads the pod to learn what became of it; `Refused` if it has no node.
-    async fn resolve(&self, request: &BindRequest, message: String) -> Outcome {
-        for _ in 0..READ_TRIES {
+    /// Reads the pod to learn what became of it; `otherwise` if it has no node. Ends only when it is known; when
+    /// the binder stops, this is dropped with its task.
+    async fn resolve(&self, request: &BindRequest, otherwise: Outcome) -> Outcome {
+        let mut reads = 0_u32;
+        loop {
             let result = self.writes.send::<BoundPod>(self.read(request)).await;
-            match (answer(&result), result) {
+            let failure = match (answer(&result), result) {
                 (Answer::NotFound, _) => return Outcome::Gone,
-                (_, Ok(pod)) => return fate(&pod, request, message),
-                (_, Err(Failure::Request(_) | Failure::NoAnswer(_))) => {
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                }
+                (_, Ok(pod)) => return fate(&pod, request, otherwise),
+                (failure, Err(_)) => failure,
+            };
+            reads = reads.wrapping_add(1);
+            if reads.is_multiple_of(READS_PER_WARNING) {
+                let BindRequest { pod, node } = request;
+                warn!(%pod, %node, reads, answer = ?failure, "Cannot read whether the pod was bound; its GPUs stay taken.");
             }
+            tokio::time::sleep(READ_DELAY).await;
         }
-        Outcome::Unknown(message)
     }
 
     fn binding(&self, request: &BindRequest) -> http::Request<Vec<u8>> {
@@ -261,8 +280,8 @@ impl Worker {
     }
 }
 
-/// What a read pod says about the bind.
-fn fate(pod: &BoundPod, request: &BindRequest, message: String) -> Outcome {
+/// What a read pod says about the bind; `otherwise` if it has no node and may get one.
+fn fate(pod: &BoundPod, request: &BindRequest, otherwise: Outcome) -> Outcome {
     if pod.metadata.uid != *request.pod.uid {
         return Outcome::Gone;
     }
@@ -270,7 +289,7 @@ fn fate(pod: &BoundPod, request: &BindRequest, message: String) -> Outcome {
         Some(node) if node == request.node.as_str() => Outcome::Bound,
         Some(node) => Outcome::OnAnotherNode(node.clone()),
         None if pod.metadata.deletion_timestamp.is_some() => Outcome::Gone,
-        None => Outcome::Refused(message),
+        None => otherwise,
     }
 }
 

@@ -4,9 +4,14 @@ use std::time::Duration;
 
 use crate::writes::Failure;
 
-/// What the fence's policy says when another process leads (`deploy/fence.yaml`), and what the API server says
-/// when there is no epoch at all.
-const FENCE_MESSAGES: [&str; 2] = ["this scheduler is not the leader", "no params found for policy binding"];
+/// What the fence's policy says when another process leads (`deploy/fence.yaml`).
+const FENCE_MESSAGE: &str = "this scheduler is not the leader";
+/// What the API server says, as 403 or 422, while it cannot evaluate a policy: it has just started, or its copy of
+/// the policies or of the epoch is not there yet. It says nothing about who leads.
+const NOT_EVALUATED_MESSAGES: [&str; 3] =
+    ["not yet ready to handle request", "failed to configure policy", "failed to configure binding"];
+/// When the server does not say how long to wait.
+const THROTTLE_MIN: Duration = Duration::from_secs(1);
 /// The server may ask for any patience; more than this is tried anyway.
 const THROTTLE_MAX: Duration = Duration::from_secs(10);
 
@@ -21,9 +26,9 @@ pub enum Outcome {
     Gone,
     /// The server refused, and will probably do so again.
     Refused(String),
-    /// The server had no time for us, several times.
-    Throttled,
-    /// Several tries, and no answer that says what happened.
+    /// The server had no time for us, or could not evaluate its policies, several times.
+    Throttled(String),
+    /// Several tries without a clear answer. The pod has no node, and can't get one by them any more.
     Unknown(String),
     /// Another process leads.
     Fenced(String),
@@ -37,7 +42,7 @@ impl Outcome {
             Self::OnAnotherNode(_) => "on-another-node",
             Self::Gone => "gone",
             Self::Refused(_) => "refused",
-            Self::Throttled => "throttled",
+            Self::Throttled(_) => "throttled",
             Self::Unknown(_) => "unknown",
             Self::Fenced(_) => "fenced",
         }
@@ -51,7 +56,8 @@ pub(crate) enum Answer {
     Conflict(String),
     NotFound,
     Refused(String),
-    Throttled(Duration),
+    /// Not executed; worth another try after this long.
+    Throttled(Duration, String),
     Unknown(String),
     Fenced(String),
 }
@@ -68,12 +74,16 @@ pub(crate) fn answer<T>(result: &Result<T, Failure>) -> Answer {
     };
     let message = status.message.clone();
     match status.code {
-        403 | 422 if FENCE_MESSAGES.iter().any(|text| message.contains(text)) => Answer::Fenced(message),
+        403 | 422 if message.contains(FENCE_MESSAGE) => Answer::Fenced(message),
+        403 | 422 if NOT_EVALUATED_MESSAGES.iter().any(|text| message.contains(text)) => {
+            Answer::Throttled(THROTTLE_MIN, message)
+        }
         404 => Answer::NotFound,
         409 => Answer::Conflict(message),
         429 => {
-            let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds).max(1);
-            Answer::Throttled(Duration::from_secs(seconds.into()).min(THROTTLE_MAX))
+            let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+            let patience = Duration::from_secs(seconds.into()).clamp(THROTTLE_MIN, THROTTLE_MAX);
+            Answer::Throttled(patience, message)
         }
         // A request timeout says nothing about what was done before it.
         408 => Answer::Unknown(message),
@@ -98,7 +108,10 @@ mod tests {
     fn an_answer_is_an_error_only_if_nothing_was_executed() {
         let text = |message: &str| message.to_owned();
         let fence = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'warpyard-fence' with binding 'warpyard-fence' denied request: refused: this scheduler is not the leader of epoch 7";
-        let no_epoch = "policy 'warpyard-fence' denied request: no params found for policy binding with `Deny` parameterNotFoundAction";
+        let starting = "pods \"a\" is forbidden: not yet ready to handle request";
+        let no_copy = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'warpyard-fence' with binding 'warpyard-fence' denied request: failed to configure binding: paramKind kind `&ParamKind{APIVersion:warpyard.dev/v1alpha1,Kind:SchedulerEpoch,}` not yet synced to use for admission";
+        let no_kind = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'warpyard-fence' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'warpyard.dev/v1alpha1, Kind=SchedulerEpoch'";
+        let later = |message: &str| Answer::Throttled(Duration::from_secs(1), text(message));
         for (result, expect) in [
             (Ok(()), Answer::Done),
             (status(404, "no pod"), Answer::NotFound),
@@ -107,8 +120,10 @@ mod tests {
             (status(422, "invalid"), Answer::Refused(text("invalid"))),
             (status(403, fence), Answer::Fenced(text(fence))),
             (status(422, fence), Answer::Fenced(text(fence))),
-            (status(403, no_epoch), Answer::Fenced(text(no_epoch))),
-            (status(429, "later"), Answer::Throttled(Duration::from_secs(1))),
+            (status(403, starting), later(starting)),
+            (status(422, no_copy), later(no_copy)),
+            (status(422, no_kind), later(no_kind)),
+            (status(429, "later"), later("later")),
             (status(500, "etcd"), Answer::Unknown(text("500: etcd"))),
             (status(504, "timeout"), Answer::Unknown(text("504: timeout"))),
             (status(408, "timeout"), Answer::Unknown(text("timeout"))),
@@ -121,7 +136,7 @@ mod tests {
     #[test]
     fn the_fence_speaks_as_we_expect() {
         let policy = include_str!("../../../deploy/fence.yaml");
-        assert!(policy.contains(super::FENCE_MESSAGES[0]), "deploy/fence.yaml and FENCE_MESSAGES differ");
+        assert!(policy.contains(super::FENCE_MESSAGE), "deploy/fence.yaml and FENCE_MESSAGE differ");
     }
 
     #[test]
@@ -131,7 +146,7 @@ mod tests {
             let status: Status = serde_json::from_value(details).expect("a status");
             answer::<()>(&Err(Failure::Request(kube::Error::Api(status.boxed()))))
         };
-        assert_eq!(throttled(3), Answer::Throttled(Duration::from_secs(3)));
-        assert_eq!(throttled(3_600), Answer::Throttled(Duration::from_secs(10)));
+        assert_eq!(throttled(3), Answer::Throttled(Duration::from_secs(3), String::new()));
+        assert_eq!(throttled(3_600), Answer::Throttled(Duration::from_secs(10), String::new()));
     }
 }

@@ -4,6 +4,7 @@
 //!   submit ─► wanted ──due──► in flight ──done──► written
 //!                ▲                │ failed: wanted again, later
 //!                └────────────────┘
+//!   forget: nothing more is written, and what is in flight counts for nothing when it ends
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +12,25 @@ use std::time::{Duration, Instant};
 
 /// A value that knows how soon a change of it is worth a write.
 pub trait Paced: Clone + PartialEq {
-    /// The least time between writing `old` and writing `self`; `None` if that is not worth a write at all.
-    fn pace(&self, old: &Self) -> Option<Duration>;
+    /// How soon `self` may follow `old`; `None` if it is not worth a write at all.
+    fn pace(&self, old: &Self) -> Option<Pace>;
 
     /// Whether the object can be forgotten once this was written.
     fn is_last(&self) -> bool;
+}
+
+/// How soon a change is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The least time since the write before.
+    pub wait: Duration,
+    /// Whether it stands behind everything that does not yield.
+    pub yields: bool,
+}
+
+impl Pace {
+    /// At once, and before all that yields.
+    pub const NOW: Self = Self { wait: Duration::ZERO, yields: false };
 }
 
 /// How a write ended.
@@ -37,51 +52,66 @@ const RETRY_MAX: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct Pending<K, V> {
     entries: BTreeMap<K, Entry<V>>,
-    due: BTreeSet<(Instant, K)>,
+    /// First those that yield to nothing, then those that yield to them.
+    due: [BTreeSet<(Instant, K)>; 2],
 }
 
 #[derive(Debug)]
 struct Entry<V> {
-    wanted: Option<(V, Instant)>,
+    wanted: Option<Wanted<V>>,
     in_flight: Option<V>,
+    /// `None` also after a failed write: what the object holds is not known then.
     written: Option<(V, Instant)>,
     failures: u32,
+    retry_at: Option<Instant>,
+    /// The object was forgotten while a write was in flight: that write is about an object of the past.
+    forgotten: bool,
+}
+
+#[derive(Debug)]
+struct Wanted<V> {
+    value: V,
+    due: Instant,
+    yields: bool,
 }
 
 impl<V> Default for Entry<V> {
     fn default() -> Self {
-        Self { wanted: None, in_flight: None, written: None, failures: 0 }
+        Self { wanted: None, in_flight: None, written: None, failures: 0, retry_at: None, forgotten: false }
     }
 }
 
 impl<K, V> Default for Pending<K, V> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), due: BTreeSet::new() }
+        Self { entries: BTreeMap::new(), due: [BTreeSet::new(), BTreeSet::new()] }
     }
 }
 
 impl<K: Ord + Clone, V: Paced> Pending<K, V> {
     /// Asks for `value` to be written, now or when its pace allows; replaces what was asked before.
     pub fn submit(&mut self, key: K, value: V, now: Instant) {
+        self.unwant(&key);
         let entry = self.entries.entry(key.clone()).or_default();
-        if let Some((_, due)) = entry.wanted.take() {
-            self.due.remove(&(due, key.clone()));
-        }
-        let due = match (&entry.in_flight, &entry.written) {
-            (Some(sent), _) => value.pace(sent).map(|pace| now + pace),
-            (None, Some((written, at))) => value.pace(written).map(|pace| (*at + pace).max(now)),
-            (None, None) => Some(now),
+        let pace = match (&entry.in_flight, &entry.written) {
+            (Some(sent), _) if !entry.forgotten => {
+                value.pace(sent).map(|pace| (now + pace.wait, pace.yields))
+            }
+            (None, Some((written, at))) => {
+                value.pace(written).map(|pace| ((*at + pace.wait).max(now), pace.yields))
+            }
+            _ => Some((now, false)),
         };
-        if let Some(due) = due {
-            entry.wanted = Some((value, due));
-            self.due.insert((due, key));
+        if let Some((due, yields)) = pace {
+            let due = entry.retry_at.map_or(due, |at| due.max(at));
+            self.want(key, Wanted { value, due, yields });
         }
     }
 
     /// Like [`Pending::submit`], but only if something was asked or written before.
     pub fn submit_if_known(&mut self, key: &K, value: V, now: Instant) {
         let Some(entry) = self.entries.get(key) else { return };
-        if entry.in_flight.is_none() && entry.written.is_none() && value.is_last() {
+        let untouched = entry.in_flight.is_none() && entry.written.is_none() && entry.failures == 0;
+        if untouched && value.is_last() {
             // Nothing was written yet, so there is nothing to take back.
             self.forget(key);
         } else {
@@ -91,32 +121,36 @@ impl<K: Ord + Clone, V: Paced> Pending<K, V> {
 
     /// Writes nothing more to the object, and forgets what was written.
     pub fn forget(&mut self, key: &K) {
+        self.unwant(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
-        if let Some((_, due)) = entry.wanted.take() {
-            self.due.remove(&(due, key.clone()));
-        }
-        entry.written = None;
         if entry.in_flight.is_none() {
             self.entries.remove(key);
+        } else {
+            *entry = Entry { in_flight: entry.in_flight.take(), forgotten: true, ..Entry::default() };
         }
     }
 
     /// Takes at most `count` values that are due; each is in flight until [`Pending::done`]. Never two of one key.
+    /// Looks at no more than `count` entries and those in flight.
     pub fn take_due(&mut self, now: Instant, count: usize) -> Vec<(K, V)> {
         let mut taken = Vec::new();
-        let due: Vec<_> = self.due.iter().take_while(|(due, _)| *due <= now).cloned().collect();
-        for (at, key) in due {
-            if taken.len() == count {
-                break;
-            }
-            let Some(entry) = self.entries.get_mut(&key) else { continue };
-            if entry.in_flight.is_some() {
-                continue;
-            }
-            self.due.remove(&(at, key.clone()));
-            if let Some((value, _)) = entry.wanted.take() {
-                entry.in_flight = Some(value.clone());
-                taken.push((key, value));
+        for due in &mut self.due {
+            let is_free = |key: &K| self.entries.get(key).is_some_and(|entry| entry.in_flight.is_none());
+            let ready: Vec<_> = due
+                .iter()
+                .take_while(|(at, _)| *at <= now)
+                .filter(|(_, key)| is_free(key))
+                .take(count - taken.len())
+                .cloned()
+                .collect();
+            for slot in ready {
+                due.remove(&slot);
+                let (_, key) = slot;
+                let Some(entry) = self.entries.get_mut(&key) else { continue };
+                if let Some(Wanted { value, .. }) = entry.wanted.take() {
+                    entry.in_flight = Some(value.clone());
+                    taken.push((key, value));
+                }
             }
         }
         taken
@@ -126,33 +160,29 @@ impl<K: Ord + Clone, V: Paced> Pending<K, V> {
     pub fn done(&mut self, key: &K, done: Done, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(value) = entry.in_flight.take() else { return };
-        match done {
-            Done::Written => {
-                entry.failures = 0;
-                let is_last = value.is_last();
-                entry.written = (!is_last).then_some((value, now));
-            }
-            Done::Dropped => entry.written = None,
-            Done::Failed => {
-                entry.failures = entry.failures.saturating_add(1);
-                let wait = RETRY_MAX.min(RETRY_MIN * 2_u32.pow(entry.failures.min(7) - 1));
-                let (value, due) = entry.wanted.take().unwrap_or((value, now));
-                self.due.remove(&(due, key.clone()));
-                entry.wanted = Some((value, now + wait));
-                self.due.insert((now + wait, key.clone()));
-            }
+        let done = if std::mem::take(&mut entry.forgotten) { Done::Dropped } else { done };
+        entry.written = None;
+        if done == Done::Failed {
+            entry.failures = entry.failures.saturating_add(1);
+            let retry_at = now + RETRY_MAX.min(RETRY_MIN * 2_u32.pow(entry.failures.min(7) - 1));
+            entry.retry_at = Some(retry_at);
+            let value = self.unwant(key).unwrap_or(value);
+            self.want(key.clone(), Wanted { value, due: retry_at, yields: false });
+            return;
         }
-        if entry.wanted.is_none() && entry.written.is_none() {
+        (entry.failures, entry.retry_at) = (0, None);
+        if done == Done::Written && !value.is_last() {
+            entry.written = Some((value, now));
+        } else if entry.wanted.is_none() {
             self.entries.remove(key);
         }
     }
 
     /// When to look again.
     pub fn next_due(&self) -> Option<Instant> {
-        self.due
-            .iter()
-            .find(|(_, key)| self.entries.get(key).is_none_or(|entry| entry.in_flight.is_none()))
-            .map(|(due, _)| *due)
+        let is_free = |key: &K| self.entries.get(key).is_some_and(|entry| entry.in_flight.is_none());
+        let firsts = self.due.iter().filter_map(|due| due.iter().find(|(_, key)| is_free(key)));
+        firsts.map(|(due, _)| *due).min()
     }
 
     /// Whether a write to the object is in flight.
@@ -169,24 +199,35 @@ impl<K: Ord + Clone, V: Paced> Pending<K, V> {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
+
+    fn want(&mut self, key: K, wanted: Wanted<V>) {
+        self.due[usize::from(wanted.yields)].insert((wanted.due, key.clone()));
+        self.entries.entry(key).or_default().wanted = Some(wanted);
+    }
+
+    fn unwant(&mut self, key: &K) -> Option<V> {
+        let wanted = self.entries.get_mut(key)?.wanted.take()?;
+        self.due[usize::from(wanted.yields)].remove(&(wanted.due, key.clone()));
+        Some(wanted.value)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Done, Paced, Pending};
+    use super::{Done, Pace, Paced, Pending};
 
     /// A code and a number: another code is written at once, another number after 5 s; code 0 is the last.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Reason(u8, u8);
 
     impl Paced for Reason {
-        fn pace(&self, old: &Self) -> Option<Duration> {
+        fn pace(&self, old: &Self) -> Option<Pace> {
             match (self.0 == old.0, self.1 == old.1) {
                 (true, true) => None,
-                (true, false) => Some(Duration::from_secs(5)),
-                (false, _) => Some(Duration::ZERO),
+                (true, false) => Some(Pace { wait: Duration::from_secs(5), yields: true }),
+                (false, _) => Some(Pace::NOW),
             }
         }
 
@@ -299,14 +340,83 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_object_is_not_written_again_even_if_its_write_failed() {
+    fn a_write_that_failed_is_taken_back_because_it_may_have_happened() {
         let mut bench = Bench::new();
         bench.submit(0, Reason(1, 10));
         bench.take(0);
-        bench.pending.forget(&"run");
-        assert!(bench.pending.is_in_flight(&"run"));
-        bench.pending.done(&"run", Done::Dropped, bench.at(0));
+        bench.pending.done(&"run", Done::Failed, bench.at(0));
+        bench.pending.submit_if_known(&"run", Reason(0, 0), bench.at(0));
+        assert_eq!(bench.write(1), [Reason(0, 0)]);
         assert!(bench.pending.is_empty());
-        assert_eq!(bench.pending.next_due(), None);
+    }
+
+    #[test]
+    fn what_a_failed_write_left_behind_is_not_known_so_the_value_before_it_is_written_again() {
+        let mut bench = Bench::new();
+        bench.submit(0, Reason(1, 10));
+        bench.write(0);
+        bench.submit(1, Reason(2, 10));
+        bench.take(1);
+        bench.pending.done(&"run", Done::Failed, bench.at(1));
+        bench.submit(1, Reason(1, 10));
+        assert_eq!(bench.write(2), [Reason(1, 10)]);
+    }
+
+    #[test]
+    fn asking_again_does_not_shorten_the_wait_after_a_failure() {
+        let mut bench = Bench::new();
+        bench.submit(0, Reason(1, 10));
+        bench.take(0);
+        bench.pending.done(&"run", Done::Failed, bench.at(0));
+        bench.submit(0, Reason(1, 11));
+        assert_eq!(bench.take(0), []);
+        assert_eq!(bench.take(1), [Reason(1, 11)]);
+    }
+
+    #[test]
+    fn a_forgotten_object_is_not_written_again_however_its_write_ended() {
+        for done in [Done::Failed, Done::Written, Done::Dropped] {
+            let mut bench = Bench::new();
+            bench.submit(0, Reason(1, 10));
+            bench.take(0);
+            bench.pending.forget(&"run");
+            assert!(bench.pending.is_in_flight(&"run"));
+            bench.pending.done(&"run", done, bench.at(0));
+            assert!(bench.pending.is_empty(), "{done:?}");
+            assert_eq!(bench.pending.next_due(), None, "{done:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_came_back_gets_its_value_even_if_it_is_the_one_in_flight() {
+        for done in [Done::Failed, Done::Written, Done::Dropped] {
+            let mut bench = Bench::new();
+            bench.submit(0, Reason(1, 10));
+            bench.take(0);
+            bench.pending.forget(&"run");
+            bench.submit(0, Reason(1, 10));
+            assert_eq!(bench.take(0), [], "one at a time");
+            bench.pending.done(&"run", done, bench.at(0));
+            assert_eq!(bench.write(0), [Reason(1, 10)], "{done:?}");
+            bench.submit(1, Reason(1, 10));
+            assert_eq!(bench.write(60), [], "{done:?}");
+        }
+    }
+
+    #[test]
+    fn transitions_go_before_numbers_that_have_waited_longer() {
+        let mut bench = Bench::new();
+        for key in ["a", "b"] {
+            bench.pending.submit(key, Reason(1, 10), bench.at(0));
+        }
+        for (key, _) in bench.pending.take_due(bench.at(0), 10) {
+            bench.pending.done(&key, Done::Written, bench.at(0));
+        }
+        bench.pending.submit("a", Reason(1, 11), bench.at(1));
+        bench.pending.submit("b", Reason(2, 10), bench.at(8));
+        bench.pending.submit("c", Reason(1, 10), bench.at(9));
+        assert_eq!(bench.pending.take_due(bench.at(10), 0), []);
+        assert_eq!(bench.pending.take_due(bench.at(10), 2), [("b", Reason(2, 10)), ("c", Reason(1, 10))]);
+        assert_eq!(bench.pending.take_due(bench.at(10), 2), [("a", Reason(1, 11))]);
     }
 }

@@ -1,5 +1,5 @@
-//! Status writes: why a Run and its first pod wait, and what a Queue holds. They have few connections of their
-//! own, so that binds never wait behind them.
+//! Status writes: why a Run and its first pod wait, and what a Queue holds. They share the binder's client, which
+//! opens a connection per request in flight; there are few at a time, so that binds do not suffer.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,15 +18,16 @@ use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use crate::outcome::{Answer, answer};
-use crate::pending::{Done, Paced, Pending};
+use crate::pending::{Done, Pace, Paced, Pending};
 use crate::writes::{Fenced, Writes};
 
 /// Status writes at a time.
 const IN_FLIGHT_MAX: usize = 4;
-/// Least time between two writes of one Run that differ in numbers only.
-const NUMBERS_PACE: Duration = Duration::from_secs(5);
-/// Least time between two writes of one Queue.
-const QUEUE_PACE: Duration = Duration::from_secs(2);
+/// Between two writes of one Run that differ in numbers only. Nearly every placement changes the numbers of every Run
+/// that waits for the same queue or GPUs: 10,000 of them are at most 167 writes per second, behind all others.
+const NUMBERS_PACE: Pace = Pace { wait: Duration::from_mins(1), yields: true };
+/// Between two writes of one Queue. They are few.
+const QUEUE_PACE: Pace = Pace { wait: Duration::from_secs(2), yields: false };
 
 /// What is written to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +67,7 @@ pub enum Value {
 }
 
 impl Paced for Value {
-    fn pace(&self, old: &Self) -> Option<Duration> {
+    fn pace(&self, old: &Self) -> Option<Pace> {
         match (self, old) {
             (new, old) if new == old => None,
             (Self::Waiting(Some(new)), Self::Waiting(Some(old))) if same_kind(new, old) => Some(NUMBERS_PACE),
@@ -75,7 +76,7 @@ impl Paced for Value {
                 None
             }
             (Self::Queue(_), Self::Queue(_)) => Some(QUEUE_PACE),
-            _ => Some(Duration::ZERO),
+            _ => Some(Pace::NOW),
         }
     }
 
@@ -161,7 +162,8 @@ async fn run(shared: Arc<Shared>, writes: Writes, fenced: Fenced) {
     let mut tasks = JoinSet::new();
     while !fenced.is_fenced() {
         let free = IN_FLIGHT_MAX.saturating_sub(tasks.len());
-        for (target, value) in shared.lock().take_due(Instant::now(), free) {
+        let due = shared.lock().take_due(Instant::now(), free);
+        for (target, value) in due {
             let (writes, fenced) = (writes.clone(), fenced.clone());
             tasks.spawn(async move {
                 let done = write(&writes, &fenced, &target, &value).await;
@@ -207,8 +209,7 @@ async fn write(writes: &Writes, fenced: &Fenced, target: &Target, value: &Value)
             fenced.report(&message);
             Done::Dropped
         }
-        Answer::Throttled(_) => Done::Failed,
-        Answer::Unknown(message) => {
+        Answer::Throttled(_, message) | Answer::Unknown(message) => {
             debug!(object = %target, answer = message, "Status write without a clear answer.");
             Done::Failed
         }
@@ -266,12 +267,10 @@ fn body(target: &Target, value: &Value, now: Timestamp) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use api_types::queue::QueueStatus;
     use api_types::run::{Reason, Waiting};
 
-    use super::{Paced, Value};
+    use super::{NUMBERS_PACE, Pace, Paced, QUEUE_PACE, Value};
 
     fn waiting(code: &str, holds: i64) -> Value {
         let reason = Reason { code: code.to_owned(), holds: Some(holds), ..Reason::default() };
@@ -287,14 +286,14 @@ mod tests {
         let queue = |gpus_used| Value::Queue(QueueStatus { gpus_used, ..QueueStatus::default() });
         for (old, new, expect) in [
             (waiting("QuotaExceeded", 1), waiting("QuotaExceeded", 1), None),
-            (waiting("QuotaExceeded", 1), waiting("QuotaExceeded", 2), Some(Duration::from_secs(5))),
-            (waiting("QuotaExceeded", 1), waiting("NotEnoughGpus", 1), Some(Duration::ZERO)),
-            (waiting("QuotaExceeded", 1), Value::Waiting(None), Some(Duration::ZERO)),
-            (Value::Waiting(None), waiting("QuotaExceeded", 1), Some(Duration::ZERO)),
+            (waiting("QuotaExceeded", 1), waiting("QuotaExceeded", 2), Some(NUMBERS_PACE)),
+            (waiting("QuotaExceeded", 1), waiting("NotEnoughGpus", 1), Some(Pace::NOW)),
+            (waiting("QuotaExceeded", 1), Value::Waiting(None), Some(Pace::NOW)),
+            (Value::Waiting(None), waiting("QuotaExceeded", 1), Some(Pace::NOW)),
             (condition("QuotaExceeded", "1"), condition("QuotaExceeded", "2"), None),
-            (condition("QuotaExceeded", "1"), condition("NotEnoughGpus", "1"), Some(Duration::ZERO)),
+            (condition("QuotaExceeded", "1"), condition("NotEnoughGpus", "1"), Some(Pace::NOW)),
             (queue(1), queue(1), None),
-            (queue(1), queue(2), Some(Duration::from_secs(2))),
+            (queue(1), queue(2), Some(QUEUE_PACE)),
         ] {
             assert_eq!(new.pace(&old), expect, "{old:?} to {new:?}");
         }

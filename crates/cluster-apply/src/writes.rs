@@ -10,7 +10,8 @@ use tokio::sync::watch;
 
 use crate::outcome::{Answer, answer};
 
-/// The server gives up first; we wait this much longer for its answer. The leader's settle time must cover both.
+/// The server gives up first; we wait this much longer for its answer. The next leader's settle time need not cover
+/// it: what can still happen ends with the server's deadline, and that is what `--settle` must be longer than.
 const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 /// The pod of [`Writes::probe`]; nobody may create it in our namespace but us, and we do not.
 const PROBE_POD: &str = "warpyard-fence-probe";

@@ -15,7 +15,7 @@ mod queue;
 mod slim;
 
 pub use node::{node_change, node_gone};
-pub use pod::{pod_change, pod_gone, pod_key};
+pub use pod::{bound_at, member_index, pod_change, pod_gone, pod_key};
 pub use queue::{queue_change, queue_gone};
 pub use slim::{
     SlimCondition, SlimContainer, SlimContainerState, SlimContainerStatus, SlimNode, SlimNodeSpec,

@@ -49,9 +49,7 @@ pub fn pod_change(pod: &SlimPod) -> Change {
         tolerations: pod.spec.tolerations.iter().filter_map(toleration).collect(),
         unsupported,
         run: label(pod, names::RUN_LABEL).map(Into::into),
-        member_index: annotation(pod, COMPLETION_INDEX)
-            .or_else(|| label(pod, COMPLETION_INDEX))
-            .and_then(|index| index.parse().ok()),
+        member_index: member_index(pod),
         gated: pod.spec.scheduling_gates > 0,
         key,
     })
@@ -66,6 +64,18 @@ pub fn pod_gone(pod: &SlimPod) -> Change {
 pub fn pod_key(pod: &SlimPod) -> PodKey {
     let text = |text: &Option<String>| Arc::<str>::from(text.as_deref().unwrap_or_default());
     PodKey::new(text(&pod.metadata.namespace), text(&pod.metadata.name), text(&pod.metadata.uid))
+}
+
+/// A pod's place in its gang, if a Job gave it one.
+pub fn member_index(pod: &SlimPod) -> Option<u32> {
+    annotation(pod, COMPLETION_INDEX).or_else(|| label(pod, COMPLETION_INDEX))?.parse().ok()
+}
+
+/// When a pod got its node, as the API server noted it.
+pub fn bound_at(pod: &SlimPod) -> Option<Timestamp> {
+    let mut conditions = pod.status.conditions.iter();
+    let scheduled = conditions.find(|it| it.kind == "PodScheduled" && it.status == "True")?;
+    scheduled.last_transition_time.as_ref().map(|time| time.0)
 }
 
 fn label<'a>(pod: &'a SlimPod, key: &str) -> Option<&'a str> {

@@ -2,16 +2,20 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
 use jiff::Timestamp;
 
-use crate::names::GangKey;
-use crate::objects::Pod;
+use crate::names::{GangKey, GpuType};
+use crate::objects::{Pod, Resources};
 use crate::queues::QueueSlot;
 use crate::state::PodId;
+
+/// Members of a gang mostly ask for the same, or for a few things. A gang whose members ask for more different
+/// things than this is not compared member by member: 16 × 16 comparisons for each change are nothing, any number is not.
+const KINDS_MAX: usize = 16;
 
 /// The pods of one gang that have not ended, all of them ours.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +26,10 @@ pub struct Gang {
     pub(crate) pending: BTreeSet<(u32, Arc<str>, PodId)>,
     /// Members with a node that are not being deleted.
     pub(crate) bound: u32,
+    /// What members that need a node ask for, and how many ask for it.
+    pending_asks: BTreeMap<Asks, u32>,
+    /// The same of members with a node that are not being deleted.
+    bound_asks: BTreeMap<Asks, u32>,
     /// Members with a node that are being deleted.
     pub(crate) leaving: u32,
     /// Members that had a node and ended while others still wait; see [`crate::ClusterState::note_ended`].
@@ -58,11 +66,20 @@ impl Gang {
         self.ended
     }
 
-    /// Whether some members have or had a node and others of the `size` that must start together have none: its start
-    /// was interrupted, or it lost a member. A gang that never said its size has no such moment.
-    pub fn is_bound_in_part(&self, size: Option<u32>) -> bool {
-        let started = self.bound + self.ended;
-        started > 0 && size.is_some_and(|size| started < size) && !self.pending.is_empty()
+    /// Whether the members without a node are the rest of what was granted: some of the `size` members that must start
+    /// together have a node, the rest is not more than is missing, and none of the rest asks for more than a member
+    /// that has a node. Its start was interrupted, or it lost a member, which is replaced by one like it.
+    ///
+    /// What was granted is only seen in members that still have a node, so a gang whose started members have all ended
+    /// never finishes its start in this sense, and neither does one that never said its size.
+    pub fn finishes_its_start(&self, size: Option<u32>) -> bool {
+        let have = self.bound as usize + self.ended as usize + self.pending.len();
+        self.bound > 0
+            && !self.pending.is_empty()
+            && size.is_some_and(|size| have <= size as usize)
+            && self.pending_asks.len() <= KINDS_MAX
+            && self.bound_asks.len() <= KINDS_MAX
+            && self.pending_asks.keys().all(|asks| self.bound_asks.keys().any(|granted| asks.within(granted)))
     }
 
     pub(crate) fn add(&mut self, id: PodId, pod: &Pod, placed: bool) {
@@ -77,6 +94,12 @@ impl Gang {
 
     /// Counts a member under what it is at present, or no more.
     pub(crate) fn count(&mut self, id: PodId, pod: &Pod, placed: bool, add: bool) {
+        // A pod on its own is never the rest of a gang, and most pods may be such. (In a gang whose members name
+        // different sizes nothing is placed, so that one is left out there does not matter.)
+        if !pod.terminating && pod.gang_size.is_some_and(|size| size > 1) {
+            let asks = if placed { &mut self.bound_asks } else { &mut self.pending_asks };
+            tally(asks, Asks::of(pod), add);
+        }
         let counter = match (placed, pod.terminating) {
             (true, false) => &mut self.bound,
             (true, true) => &mut self.leaving,
@@ -99,10 +122,42 @@ impl Gang {
     }
 }
 
-/// The order of planning: gangs that are bound in part, then by priority, then by age; ties are broken by name.
+/// What a member asks for, as far as quotas count it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Asks {
+    /// The GPU type it names, if it asks for GPUs.
+    gpu_type: Option<GpuType>,
+    requests: Resources,
+}
+
+impl Asks {
+    fn of(pod: &Pod) -> Self {
+        let gpu_type = pod.gpu_type.clone().filter(|_| pod.requests.gpus > 0);
+        Self { gpu_type, requests: pod.requests }
+    }
+
+    /// Whether it is not more of anything, and of the same GPUs.
+    fn within(&self, granted: &Self) -> bool {
+        let same_gpus = self.requests.gpus == 0 || self.gpu_type == granted.gpu_type;
+        same_gpus && self.requests.fits(&granted.requests)
+    }
+}
+
+fn tally(counts: &mut BTreeMap<Asks, u32>, asks: Asks, add: bool) {
+    if add {
+        *counts.entry(asks).or_default() += 1;
+    } else if let Entry::Occupied(mut count) = counts.entry(asks) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
+}
+
+/// The order of planning: gangs that finish their start, then by priority, then by age; ties are broken by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GangOrder {
-    pub in_part: Reverse<bool>,
+    pub finishes: Reverse<bool>,
     pub priority: Reverse<i32>,
     pub created: Timestamp,
     pub key: GangKey,

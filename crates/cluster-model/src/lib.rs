@@ -32,5 +32,5 @@ pub use nodes::{NodeId, NodeState, Pool, PoolKey};
 pub use objects::{
     Amounts, Change, Node, Pod, Queue, ResourceName, Resources, Taint, TaintEffect, Toleration,
 };
-pub use queues::{QUEUE_DEPTH_MAX, QueueChain, QueueProblem, QueueUsage};
+pub use queues::{QUEUE_DEPTH_MAX, QueueChain, QueueUsage};
 pub use state::{AssumeError, ClusterState, PodId, PodState};

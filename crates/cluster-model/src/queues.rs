@@ -61,9 +61,6 @@ impl QueueUsage {
     }
 }
 
-/// Why a pod has no queue, or its queue no sound chain of ancestors.
-pub type QueueProblem = WaitReason;
-
 /// A queue and its ancestors, from the queue to the root, with what each holds.
 pub type QueueChain<'a> = Vec<(&'a Queue, &'a QueueUsage)>;
 
@@ -92,8 +89,9 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// The queue that a pod is charged to. A pod of another scheduler must name it.
-    pub fn of_pod(&self, pod: &Pod) -> Result<QueueSlot, QueueProblem> {
+    /// The queue that a pod names, else the only one that is open to its namespace; it must be open to it either way.
+    /// Whether the pod is charged there at all is not decided here.
+    pub fn of_pod(&self, pod: &Pod) -> Result<QueueSlot, WaitReason> {
         let namespace = &pod.key.namespace;
         let name = match &pod.queue {
             Some(name) => name,
@@ -108,7 +106,7 @@ impl Queues {
         }
     }
 
-    fn only_queue_of(&self, namespace: &Arc<str>) -> Result<&QueueName, QueueProblem> {
+    fn only_queue_of(&self, namespace: &Arc<str>) -> Result<&QueueName, WaitReason> {
         let mut queues = self.by_namespace.get(namespace).into_iter().flatten();
         match (queues.next(), queues.next()) {
             (None, _) => Err(WaitReason::NoQueue { namespace: namespace.clone() }),
@@ -125,7 +123,7 @@ impl Queues {
     }
 
     /// The queue and its ancestors, if the chain is sound.
-    pub fn chain(&self, slot: QueueSlot) -> Result<QueueChain<'_>, QueueProblem> {
+    pub fn chain(&self, slot: QueueSlot) -> Result<QueueChain<'_>, WaitReason> {
         let mut chain = QueueChain::new();
         let mut next = Some(slot);
         while let Some(slot) = next {

@@ -217,7 +217,7 @@ impl ClusterState {
         self.gangs.by_key.iter()
     }
 
-    /// Gangs with members that need a node, in the order of planning: first those that are bound in part, then by
+    /// Gangs with members that need a node, in the order of planning: first those that finish their start, then by
     /// priority, then the oldest; ties are broken by name.
     pub fn waiting_gangs(&self) -> impl ExactSizeIterator<Item = &GangKey> {
         self.gangs.waiting.iter().map(|order| &order.key)
@@ -403,7 +403,7 @@ impl ClusterState {
         let Some(gang) = self.gangs.by_key.get(key) else { return };
         let lead = gang.members.first().map(|(_, _, pod)| &self.pods.get(pod.0).pod);
         let order = lead.filter(|_| !gang.pending.is_empty()).map(|lead| GangOrder {
-            in_part: Reverse(gang.is_bound_in_part(lead.gang_size)),
+            finishes: Reverse(gang.finishes_its_start(lead.gang_size)),
             priority: Reverse(lead.priority),
             created: lead.created,
             key: key.clone(),

@@ -132,8 +132,7 @@ impl Watching {
             while let Some(event) = stream.next().await {
                 match event {
                     Ok(event) => {
-                        // `Init` only says that a list will be tried.
-                        if !matches!(event, Event::Init) {
+                        if is_progress(&event) {
                             backoff = BACKOFF_MIN;
                         }
                         if self.forward(&mut known, event, change, gone).await.is_err() {
@@ -196,6 +195,15 @@ impl Watching {
     }
 }
 
+/// Whether an event shows that the server is well. `Init` only says that a list will be tried, and a list whose later
+/// pages fail begins anew each time.
+fn is_progress<K>(event: &Event<K>) -> bool {
+    match event {
+        Event::Init | Event::InitApply(_) => false,
+        Event::InitDone | Event::Apply(_) | Event::Delete(_) => true,
+    }
+}
+
 fn is_decode_error(error: &watcher::Error) -> bool {
     use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
     matches!(
@@ -204,4 +212,24 @@ fn is_decode_error(error: &watcher::Error) -> bool {
             | WatchStartFailed(kube::Error::SerdeError(_))
             | WatchFailed(kube::Error::SerdeError(_))
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event;
+
+    use super::is_progress;
+
+    #[test]
+    fn a_list_that_fails_half_way_is_not_repeated_without_patience() {
+        for (event, expect) in [
+            (Event::Init, false),
+            (Event::InitApply(()), false),
+            (Event::InitDone, true),
+            (Event::Apply(()), true),
+            (Event::Delete(()), true),
+        ] {
+            assert_eq!(is_progress(&event), expect, "{event:?}");
+        }
+    }
 }

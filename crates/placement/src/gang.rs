@@ -7,7 +7,9 @@ use std::{
 };
 
 use cluster_model::plan::WaitReason;
-use cluster_model::{ClusterState, GangKey, GpuType, Pod, PodId, PodKey, QueueName, Resources, Toleration};
+use cluster_model::{
+    ClusterState, Gang, GangKey, GpuType, Pod, PodId, PodKey, QueueName, Resources, Toleration,
+};
 
 /// A gang's members without a node, and what they need together.
 pub(crate) struct Request {
@@ -30,7 +32,7 @@ pub(crate) struct Request {
 /// Members that differ only in their names.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    pub shape: Shape,
+    pub shape: Arc<Shape>,
     pub members: Vec<PodId>,
 }
 
@@ -52,11 +54,6 @@ impl Request {
         for (_, pod) in &pending {
             needs += pod.requests;
         }
-        let in_part = gang.is_bound_in_part(lead.gang_size);
-        let started = gang.bound() + gang.ended();
-        // Members beyond the gang's size were never part of what was granted.
-        let is_granted =
-            in_part && lead.gang_size.is_some_and(|size| started as usize + pending.len() <= size as usize);
         let bound_type = gang
             .members()
             .filter(|_| gang.bound() > 0 && needs.gpus > 0)
@@ -72,8 +69,8 @@ impl Request {
             first_pod: first.key.clone(),
             groups: groups(&pending),
             needs,
-            is_granted,
-            problems: problems(state, lead, started, &pending),
+            is_granted: gang.finishes_its_start(lead.gang_size),
+            problems: problems(state, gang, lead, &pending),
             gpu_type: asked_type.or(bound_type),
         }
     }
@@ -92,7 +89,7 @@ impl Request {
     }
 
     /// The class of the gang for the search: equal classes find or miss the same nodes.
-    pub fn class(&self) -> Vec<(Shape, usize)> {
+    pub fn class(&self) -> Vec<(Arc<Shape>, usize)> {
         self.groups.iter().map(|group| (group.shape.clone(), group.members.len())).collect()
     }
 }
@@ -114,7 +111,7 @@ fn groups(pending: &[(PodId, &Pod)]) -> Vec<Group> {
                 node_selector: pod.node_selector.clone(),
                 tolerations: pod.tolerations.clone(),
             };
-            groups.push(Group { shape, members: vec![*id] });
+            groups.push(Group { shape: Arc::new(shape), members: vec![*id] });
         }
     }
     groups.sort_by(|one, other| {
@@ -123,7 +120,7 @@ fn groups(pending: &[(PodId, &Pod)]) -> Vec<Group> {
     groups
 }
 
-fn problems(state: &ClusterState, lead: &Pod, started: u32, pending: &[(PodId, &Pod)]) -> Vec<WaitReason> {
+fn problems(state: &ClusterState, gang: &Gang, lead: &Pod, pending: &[(PodId, &Pod)]) -> Vec<WaitReason> {
     let mut problems = Vec::new();
     let pods = || pending.iter().map(|(_, pod)| *pod);
 
@@ -133,6 +130,10 @@ fn problems(state: &ClusterState, lead: &Pod, started: u32, pending: &[(PodId, &
     }
     if pods().any(|pod| pod.queue != lead.queue) {
         problems.push(WaitReason::MembersDisagree { field: "queue" });
+    }
+    // Who speaks for the gang changes when the oldest member goes; its size must not change with that.
+    if pods().any(|pod| pod.gang_size != lead.gang_size) {
+        problems.push(WaitReason::MembersDisagree { field: "gang size" });
     }
     let mut gpu_types = pods().filter(|pod| pod.requests.gpus > 0).map(|pod| &pod.gpu_type);
     if let Some(first) = gpu_types.next()
@@ -147,10 +148,11 @@ fn problems(state: &ClusterState, lead: &Pod, started: u32, pending: &[(PodId, &
     if gated > 0 {
         problems.push(WaitReason::Gated { members: u32::try_from(gated).unwrap_or(u32::MAX) });
     }
-    // Once bound in part, a gang is not asked to be complete again: members that ended are gone for good.
-    let have = started + u32::try_from(pending.len()).unwrap_or(u32::MAX);
+    // Once a member has a node, the gang is not asked to be complete again: members that ended are gone for good. Pods
+    // that ended, alone, do not say whether all members were ever there, so they only count as members.
+    let have = gang.bound() + gang.ended() + u32::try_from(pending.len()).unwrap_or(u32::MAX);
     let want = lead.gang_size.unwrap_or(have);
-    if started == 0 && have < want {
+    if gang.bound() == 0 && have < want {
         problems.push(WaitReason::MembersMissing { have, want });
     }
     problems

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! The rules, in the order in which they are applied:
-//! 1. Gangs that are bound in part come first; then priority, then age, then name ([`ClusterState::waiting_gangs`]).
+//! 1. Gangs that finish their start come first; then priority, then age, then name ([`ClusterState::waiting_gangs`]).
 //! 2. A gang that is not all there, is gated, or asks for what we cannot honour is not placed (`gang.rs`).
-//! 3. Its queue and every queue above must have room for what it still needs (`quota.rs`). The rest of a gang
-//!    that is bound in part was granted before, and is not asked again.
+//! 3. Its queue and every queue above must have room for what it still needs (`quota.rs`). A gang that finishes its
+//!    start was granted that before, and is not asked again ([`Gang::finishes_its_start`](cluster_model::Gang)).
 //! 4. All of its members get nodes, of one GPU type, or none does (`search.rs`).
 //! 5. A gang that waits does not hold up the next.
 //!

@@ -5,6 +5,7 @@
 //! walk, however many members it has.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use cluster_model::plan::{Refusals, WaitReason};
 use cluster_model::{ClusterState, GpuType, NodeId, NodeName, Pool, PoolKey, Resources};
@@ -19,7 +20,7 @@ pub(crate) struct Searches {
 }
 
 /// Gangs that find or miss the same nodes. Queue and priority do not matter for that.
-type Class = (Vec<(Shape, usize)>, Option<GpuType>);
+type Class = (Vec<(Arc<Shape>, usize)>, Option<GpuType>);
 
 impl Searches {
     pub fn new(policy: &Policy) -> Self {
@@ -58,7 +59,7 @@ fn best_fit(
     group: &Group,
     gpu_type: Option<&GpuType>,
 ) -> Result<Vec<NodeId>, Vec<WaitReason>> {
-    let Shape { requests, node_selector, tolerations } = &group.shape;
+    let Shape { requests, node_selector, tolerations } = &*group.shape;
     let asked = group.members.len();
     let pools = match gpu_type {
         Some(gpu_type) => pools_of(state, gpu_type),

@@ -139,9 +139,24 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Members that have or had a node.
-    fn started(&self, gang: &GangKey) -> usize {
-        self.bound_members(gang).count() + self.ended.get(gang).copied().unwrap_or(0)
+    fn ended(&self, gang: &GangKey) -> usize {
+        self.ended.get(gang).copied().unwrap_or(0)
+    }
+
+    /// Whether these members only take what their gang was granted before: there are no more of them than its size
+    /// leaves, and each has an example among those with a node that asks for as much or more.
+    fn was_granted(&self, gang: &GangKey, members: &[(&Pod, &NodeName)]) -> bool {
+        let started: Vec<&Pod> = self.bound_members(gang).map(|(pod, _)| pod).collect();
+        let taken = started.len() + self.ended(gang);
+        let as_much = |pod: &Pod, example: &Pod| {
+            let (asks, has) = (pod.requests, example.requests);
+            asks.gpus <= has.gpus
+                && asks.cpu_millis <= has.cpu_millis
+                && asks.memory_bytes <= has.memory_bytes
+                && (asks.gpus == 0 || pod.gpu_type == example.gpu_type)
+        };
+        self.size(gang).is_some_and(|size| taken + members.len() <= size as usize)
+            && members.iter().all(|(pod, _)| started.iter().any(|example| as_much(pod, example)))
     }
 
     fn is_pending(&self, key: &PodKey) -> bool {
@@ -244,11 +259,12 @@ fn gang_is_whole(facts: &Facts<'_>, gang: &GangPlacement, violations: &mut Vec<V
     let pending: BTreeSet<&PodKey> =
         facts.members(&gang.gang).map(|(pod, _)| &pod.key).filter(|key| facts.is_pending(key)).collect();
     let placed: BTreeSet<&PodKey> = gang.members.iter().map(|member| &member.pod).collect();
-    let started = facts.started(&gang.gang);
-    let size = facts.size(&gang.gang).unwrap_or(0) as usize;
-    // Of a gang that already has nodes, members may have ended: then all that are left is all.
-    let enough = started > 0 || placed.len() >= size;
-    if placed != pending || !enough {
+    let size = facts.size(&gang.gang);
+    let has_nodes = facts.bound_members(&gang.gang).next().is_some();
+    // Of a gang that already has nodes, members may have ended unseen: then all that are left is all.
+    let enough = has_nodes || facts.ended(&gang.gang) + placed.len() >= size.unwrap_or(0) as usize;
+    let agree = pending.iter().all(|key| facts.pods[key].0.gang_size == size);
+    if placed != pending || !enough || !agree {
         violations.push(Violation::NotWhole(gang.gang.clone()));
     }
 }
@@ -335,9 +351,7 @@ fn queues_have_room(facts: &Facts<'_>, plan: &Plan, violations: &mut Vec<Violati
             violations.push(Violation::WrongQueue(gang.gang.clone()));
             continue;
         };
-        let started = facts.started(&gang.gang);
-        let was_granted = started > 0
-            && facts.size(&gang.gang).is_some_and(|size| started + members.len() <= size as usize);
+        let was_granted = facts.was_granted(&gang.gang, &members);
         for queue in chain {
             let mut asked = BTreeSet::new();
             for (pod, node) in &members {

@@ -1,16 +1,18 @@
 //! Gangs that seem to miss members. Pods that ended are not watched, so a member that ended before the rest of its
 //! gang was bound (the start was interrupted by a crash) looks like one that was never created. The API server is
-//! asked, one gang at a time, after a wait in which members that are being created have appeared.
+//! asked, one gang at a time, after a wait in which members that are being created have appeared. No gang is asked
+//! about again before there is an answer, so that there are never more questions than gangs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api_types::names::GANG_LABEL;
-use cluster_convert::SlimPod;
+use cluster_convert::{SlimPod, bound_at, member_index};
 use cluster_model::GangKey;
 use cluster_model::plan::{WaitReason, WaitingGang};
+use jiff::Timestamp;
 use kube::api::{Api, ListParams};
-use kube::{Client, Resource};
+use kube::{Client, Resource, ResourceExt};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -22,11 +24,16 @@ const ASK_AGAIN: Duration = Duration::from_mins(1);
 /// Pods per page; a gang has at most 10,000 members.
 const PAGE_SIZE: u32 = 500;
 const PAGES_MAX: u32 = 40;
+/// An answer takes milliseconds; after this long the connection is dead.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// When to ask about which gang. Holds no gang that does not wait.
+/// When to ask about which gang.
 #[derive(Debug, Default)]
 pub struct Absent {
+    /// Holds no gang that does not wait.
     due: BTreeMap<GangKey, Instant>,
+    /// Gangs that were asked about, until the answer comes.
+    asked: BTreeSet<GangKey>,
 }
 
 impl Absent {
@@ -43,17 +50,24 @@ impl Absent {
 
     /// When the next gang is to be asked about.
     pub fn next(&self) -> Option<Instant> {
-        self.due.values().min().copied()
+        let free = self.due.iter().filter(|(gang, _)| !self.asked.contains(*gang));
+        free.map(|(_, at)| *at).min()
     }
 
-    /// Gangs to ask about now.
+    /// Gangs to ask about now; each stays asked until [`Absent::answered`].
     pub fn take_due(&mut self, now: Instant) -> Vec<GangKey> {
-        let due: Vec<_> =
-            self.due.iter().filter(|(_, at)| **at <= now).map(|(gang, _)| gang.clone()).collect();
+        let is_due = |(gang, at): &(&GangKey, &Instant)| **at <= now && !self.asked.contains(*gang);
+        let due: Vec<_> = self.due.iter().filter(is_due).map(|(gang, _)| gang.clone()).collect();
         for gang in &due {
             self.due.insert(gang.clone(), now + ASK_AGAIN);
+            self.asked.insert(gang.clone());
         }
         due
+    }
+
+    /// Notes that a question was answered.
+    pub fn answered(&mut self, gang: &GangKey) {
+        self.asked.remove(gang);
     }
 }
 
@@ -62,56 +76,188 @@ impl Absent {
 pub struct Ended {
     /// The gang.
     pub gang: GangKey,
-    /// So many.
+    /// So many; 0 also if it could not be found out.
     pub members: u32,
 }
 
-/// Answers questions one after the other, until nobody asks any more. An answer that fails is asked for again later.
+/// Answers questions one after the other, each with one answer, until nobody asks any more. What could not be found out
+/// is asked for again later.
 pub async fn answer(
     client: Client,
     mut questions: mpsc::UnboundedReceiver<GangKey>,
     answers: mpsc::UnboundedSender<Ended>,
 ) {
     while let Some(gang) = questions.recv().await {
-        match ended_members(&client, &gang).await {
-            Ok(0) => {}
-            Ok(members) => {
-                info!(%gang, members, "Members ended before the rest of their gang was bound.");
-                // Without a receiver the process is ending.
-                let _ = answers.send(Ended { gang, members });
+        let asked = tokio::time::timeout(ANSWER_MAX, ended_members(&client, &gang)).await;
+        let members = match asked.unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into()))) {
+            Ok(members) => members,
+            Err(error) => {
+                warn!(%gang, %error, "Could not ask about members that ended.");
+                0
             }
-            Err(error) => warn!(%gang, %error, "Could not ask about members that ended."),
+        };
+        if members > 0 {
+            info!(%gang, members, "Members ended before the rest of their gang was bound.");
         }
+        // Without a receiver the process is ending.
+        let _ = answers.send(Ended { gang, members });
     }
 }
 
 async fn ended_members(client: &Client, gang: &GangKey) -> kube::Result<u32> {
     let pods: Api<SlimPod> = Api::namespaced(client.clone(), &gang.namespace);
     let mut page = ListParams::default().labels(&format!("{GANG_LABEL}={}", gang.name)).limit(PAGE_SIZE);
-    let mut ended = 0;
+    let mut seen = Vec::new();
     for _ in 0..PAGES_MAX {
         let list = pods.list(&page).await?;
-        ended += list.items.iter().filter(|pod| has_ended_on_a_node(pod)).count();
+        seen.extend(list.items.iter().map(Seen::of));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => break,
         }
     }
-    Ok(u32::try_from(ended).unwrap_or(u32::MAX))
+    Ok(count_ended(&seen))
+}
+
+/// What is read of a pod that has the gang's label.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    /// The uid of its controller.
+    owner: Option<String>,
+    /// Its index in the gang, else its name: a pod made anew for the same index is the same member.
+    place: String,
+    created: Option<Timestamp>,
+    /// When it got its node.
+    bound: Option<Timestamp>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Alive,
+    EndedOnNode,
+    /// It ended without ever having had a node, or is about to be gone.
+    Neither,
+}
+
+impl Seen {
+    fn of(pod: &SlimPod) -> Self {
+        let mut owners = pod.metadata.owner_references.iter().flatten();
+        Self {
+            owner: owners.find(|it| it.controller == Some(true)).map(|it| it.uid.clone()),
+            place: member_index(pod).map_or_else(|| pod.name_any(), |index| index.to_string()),
+            created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            bound: bound_at(pod),
+            phase: if has_ended_on_a_node(pod) {
+                Phase::EndedOnNode
+            } else if has_ended(pod) {
+                Phase::Neither
+            } else {
+                Phase::Alive
+            },
+        }
+    }
+}
+
+/// How many members of the gang that lives now had a node and ended. The gang's name may have been used before, so a
+/// pod counts only if it has the controller of a pod that lives, and none that lives has its place. Pods without a
+/// controller had their node only after all members were there, so one that had it before a living one was created is
+/// of an earlier use.
+fn count_ended(seen: &[Seen]) -> u32 {
+    let alive: BTreeSet<(&Option<String>, &str)> = seen
+        .iter()
+        .filter(|pod| pod.phase == Phase::Alive)
+        .map(|pod| (&pod.owner, pod.place.as_str()))
+        .collect();
+    let owners: BTreeSet<&Option<String>> = alive.iter().map(|(owner, _)| *owner).collect();
+    let newest = seen.iter().filter(|pod| pod.phase == Phase::Alive).filter_map(|pod| pod.created).max();
+    let of_earlier_use = |pod: &Seen| {
+        pod.owner.is_none() && pod.bound.zip(newest).is_some_and(|(bound, newest)| bound < newest)
+    };
+    let ended: BTreeSet<_> = seen
+        .iter()
+        .filter(|pod| pod.phase == Phase::EndedOnNode && owners.contains(&pod.owner) && !of_earlier_use(pod))
+        .map(|pod| (&pod.owner, pod.place.as_str()))
+        .filter(|member| !alive.contains(member))
+        .collect();
+    u32::try_from(ended.len()).unwrap_or(u32::MAX)
 }
 
 fn has_ended_on_a_node(pod: &SlimPod) -> bool {
-    let ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
-    ended && pod.spec.node_name.is_some() && pod.meta().deletion_timestamp.is_none()
+    has_ended(pod) && pod.spec.node_name.is_some() && pod.meta().deletion_timestamp.is_none()
+}
+
+fn has_ended(pod: &SlimPod) -> bool {
+    matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"))
 }
 
 #[cfg(test)]
 mod tests {
+    use cluster_convert::SlimPod;
     use cluster_model::plan::{WaitReason, WaitingGang};
     use cluster_model::{GangKey, PodKey};
+    use serde_json::json;
     use tokio::time::Instant;
 
-    use super::{ASK_AGAIN, Absent, PATIENCE};
+    use super::{ASK_AGAIN, Absent, PATIENCE, Seen, count_ended};
+
+    /// A pod of the gang: its name, its Job, its index, its phase, and the seconds at which it was created and bound.
+    fn seen(
+        name: &str,
+        job: Option<&str>,
+        index: Option<u32>,
+        phase: &str,
+        created: i64,
+        bound: Option<i64>,
+    ) -> Seen {
+        let time = |second| jiff::Timestamp::from_second(second).expect("in range").to_string();
+        let conditions = bound.map(
+            |second| json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": time(second) }),
+        );
+        let owners = job.map(|uid| {
+            json!({ "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": uid, "controller": true })
+        });
+        let labels =
+            index.map(|index| json!({ "batch.kubernetes.io/job-completion-index": index.to_string() }));
+        let pod: SlimPod = serde_json::from_value(json!({
+            "metadata": {
+                "name": name, "namespace": "ns", "creationTimestamp": time(created), "labels": labels,
+                "ownerReferences": owners.into_iter().collect::<Vec<_>>(),
+            },
+            "spec": { "nodeName": bound.map(|_| "n") },
+            "status": { "phase": phase, "conditions": conditions.into_iter().collect::<Vec<_>>() },
+        }))
+        .expect("it is a pod");
+        Seen::of(&pod)
+    }
+
+    #[test]
+    fn only_members_of_the_gang_that_lives_count_as_ended_each_once() {
+        let alive = seen("j-2-x", Some("new"), Some(2), "Pending", 10, None);
+        let ended = seen("j-0-a", Some("new"), Some(0), "Succeeded", 10, Some(11));
+        let same_place = seen("j-0-b", Some("new"), Some(0), "Failed", 10, Some(11));
+        let place_is_alive = seen("j-2-y", Some("new"), Some(2), "Failed", 10, Some(11));
+        let other_job = seen("j-1-a", Some("old"), Some(1), "Succeeded", 1, Some(2));
+        let no_job = seen("plain", None, None, "Succeeded", 1, Some(2));
+        let never_bound = seen("j-1-b", Some("new"), Some(1), "Failed", 10, None);
+        let count = |others: &[&Seen]| {
+            count_ended(&others.iter().copied().chain([&alive]).cloned().collect::<Vec<_>>())
+        };
+        assert_eq!(count(&[&ended]), 1);
+        assert_eq!(count(&[&ended, &same_place]), 1, "one member, made anew");
+        assert_eq!(count(&[&place_is_alive]), 0);
+        assert_eq!(count(&[&other_job]), 0, "an earlier use of the name");
+        assert_eq!(count(&[&no_job]), 0);
+        assert_eq!(count(&[&never_bound]), 0);
+    }
+
+    #[test]
+    fn a_pod_without_a_controller_that_was_bound_before_a_living_one_was_created_is_of_an_earlier_use() {
+        let alive = seen("b", None, None, "Pending", 10, None);
+        let ended = seen("a", None, None, "Succeeded", 9, Some(10));
+        let earlier = seen("z", None, None, "Succeeded", 1, Some(9));
+        assert_eq!(count_ended(&[alive, ended, earlier]), 1);
+    }
 
     fn gang(name: &str, reason: WaitReason) -> WaitingGang {
         WaitingGang {
@@ -130,7 +276,11 @@ mod tests {
         let mut absent = Absent::default();
         absent.update(&[missing.clone(), gated], now);
         assert!(absent.take_due(now).is_empty(), "its pods may be on their way");
-        assert_eq!(absent.take_due(now + PATIENCE), [GangKey::new("ns", "missing")]);
+        let asked = [GangKey::new("ns", "missing")];
+        assert_eq!(absent.take_due(now + PATIENCE), asked);
+        assert_eq!(absent.next(), None, "there is no answer yet");
+        assert!(absent.take_due(now + ASK_AGAIN * 10).is_empty(), "there is no answer yet");
+        absent.answered(&asked[0]);
         assert_eq!(absent.next(), Some(now + PATIENCE + ASK_AGAIN));
         absent.update(&[missing], now + ASK_AGAIN);
         assert_eq!(absent.next(), Some(now + PATIENCE + ASK_AGAIN), "an update does not start the wait anew");

@@ -18,8 +18,6 @@ use tracing::{debug, info};
 
 /// Where a service account token says which pod it was made for.
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
-/// Tries to publish the epoch; another candidate can win only while it believes to hold the lease.
-const PUBLISH_TRIES: u32 = 10;
 /// The fence follows the epoch within 0.3 s here; 100 tries with 0.1 s between are 10 s and more.
 const PROBE_TRIES: u32 = 100;
 const PROBE_DELAY: Duration = Duration::from_millis(100);
@@ -54,8 +52,8 @@ pub enum Error {
     /// The epoch could not be read or written.
     #[error("publishing the scheduler's epoch")]
     Publish(#[source] kube::Error),
-    /// Others published each time before us.
-    #[error("publishing the scheduler's epoch: {PUBLISH_TRIES} times another process was faster")]
+    /// Another process published after we read: it leads now, and we no longer do.
+    #[error("publishing the scheduler's epoch: another process published one since we read it")]
     Outrun,
     /// The fence did not let us through.
     #[error("the fence did not admit this process as the leader of epoch {epoch}: {answer}")]
@@ -80,17 +78,16 @@ pub async fn pod_uid(client: &Client) -> Result<String, Error> {
 /// Makes this process the one that may write; returns its epoch.
 pub async fn take(client: &Client, writes: &Writes, holder: &str) -> Result<i64, Error> {
     let api = Api::<SchedulerEpoch>::all(client.clone());
-    let mut old = api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)?;
-    if old.is_none() {
+    let old = match api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)? {
+        Some(old) => old,
         // The first leader ever: without an epoch the fence is open.
-        publish(&api, None, NOBODY).await?;
-        old = api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)?;
-    }
+        None => publish(&api, None, NOBODY).await?,
+    };
     // A restarted container has the identity of its predecessor, and cannot try what another one may do.
-    if old.as_ref().is_none_or(|old| old.spec.holder != holder) {
+    if old.spec.holder != holder {
         must_stand(writes).await?;
     }
-    let epoch = publish(&api, old, holder).await?;
+    let epoch = publish(&api, Some(&old), holder).await?.spec.epoch;
     info!(epoch, holder, "Published the epoch.");
     await_admission(writes, epoch).await?;
     Ok(epoch)
@@ -110,33 +107,28 @@ async fn must_stand(writes: &Writes) -> Result<(), Error> {
     Err(Error::NoFence { answer: answer.to_string() })
 }
 
+/// Publishes the epoch after `old`. Refused if anybody published since `old` was read: that process took the lease
+/// after us, and its epoch must not be overwritten.
 async fn publish(
     api: &Api<SchedulerEpoch>,
-    mut old: Option<SchedulerEpoch>,
+    old: Option<&SchedulerEpoch>,
     holder: &str,
-) -> Result<i64, Error> {
-    for _ in 0..PUBLISH_TRIES {
-        let epoch = old.as_ref().map_or(0, |old| old.spec.epoch) + 1;
-        let mut new =
-            SchedulerEpoch::new(SCHEDULER_EPOCH, SchedulerEpochSpec { epoch, holder: holder.to_owned() });
-        let params = PostParams::default();
-        let result = match &old {
-            None => api.create(&params, &new).await,
-            Some(old) => {
-                // Refused unless nobody wrote since we read.
-                new.metadata.resource_version.clone_from(&old.metadata.resource_version);
-                api.replace(SCHEDULER_EPOCH, &params, &new).await
-            }
-        };
-        match result {
-            Ok(_) => return Ok(epoch),
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                old = api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)?;
-            }
-            Err(error) => return Err(Error::Publish(error)),
+) -> Result<SchedulerEpoch, Error> {
+    let epoch = old.map_or(0, |old| old.spec.epoch) + 1;
+    let mut new =
+        SchedulerEpoch::new(SCHEDULER_EPOCH, SchedulerEpochSpec { epoch, holder: holder.to_owned() });
+    let params = PostParams::default();
+    let result = match old {
+        None => api.create(&params, &new).await,
+        Some(old) => {
+            new.metadata.resource_version.clone_from(&old.metadata.resource_version);
+            api.replace(SCHEDULER_EPOCH, &params, &new).await
         }
-    }
-    Err(Error::Outrun)
+    };
+    result.map_err(|error| match error {
+        kube::Error::Api(status) if status.code == 409 => Error::Outrun,
+        error => Error::Publish(error),
+    })
 }
 
 async fn await_admission(writes: &Writes, epoch: i64) -> Result<(), Error> {

@@ -26,6 +26,13 @@ use crate::{absent, fence};
 const CHANGES_MAX: usize = 4_096;
 /// Runs per page of the one list of them.
 const PAGE_SIZE: u32 = 500;
+/// Finding out who we are takes one request.
+const REVIEW_MAX: Duration = Duration::from_secs(30);
+/// Taking the fence: a few requests, and probes for up to twice 10 s.
+const FENCE_MAX: Duration = Duration::from_secs(30);
+/// From the lease to the first plan, without the settle time. A leader that cannot list by then (a dead connection
+/// without an end, for example) must not keep others from leading.
+const FIRST_PLAN_MAX: Duration = Duration::from_mins(2);
 
 /// Stands by, leads, and ends: `Ok` when it was asked to stop, an error when it may not go on.
 pub async fn run(args: Args) -> anyhow::Result<()> {
@@ -36,7 +43,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     health::serve(args.common.health_listen, readiness.clone(), registry, stop.clone()).await?;
     let config = client::config(args.common.kubeconfig.as_deref()).await?;
     let reads = client::client(&config)?;
-    let uid = fence::pod_uid(&reads).await?;
+    let uid = tokio::time::timeout(REVIEW_MAX, fence::pod_uid(&reads)).await;
+    let uid = uid.context("asking the API server who this process is: no answer")??;
     // A standby is ready: it does what it is there for.
     readiness.ready();
     let name = LeaseName {
@@ -85,9 +93,13 @@ struct Leader {
 impl Leader {
     async fn lead(&self, stop: &CancellationToken) -> anyhow::Result<()> {
         self.readiness.not_ready("takes over");
+        let limit = FIRST_PLAN_MAX + self.args.settle;
+        let deadline = tokio::time::Instant::now() + limit;
         let leftovers = tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            leftovers = self.take_over() => leftovers?,
+            leftovers = tokio::time::timeout_at(deadline, self.take_over()) => {
+                leftovers.with_context(|| format!("did not take over within {limit:?}"))??
+            }
         };
         let status = StatusWriter::start(self.writes.clone(), self.fenced.clone());
         let (reports_sender, reports) = mpsc::unbounded_channel();
@@ -105,9 +117,16 @@ impl Leader {
         let stop_planning = inputs.stop.clone();
         let planner =
             Planner::new(Outputs { binder, status, questions, metrics: self.metrics.clone() }, leftovers);
-        let mut ended = spawn(planner, inputs, self.readiness.clone())?;
-        let fenced = tokio::select! {
-            message = self.fenced.fenced() => Some(message),
+        let begun = CancellationToken::new();
+        let mut ended = spawn(planner, inputs, self.readiness.clone(), begun.clone())?;
+        let late = async {
+            if tokio::time::timeout_at(deadline, begun.cancelled()).await.is_ok() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let why = tokio::select! {
+            message = self.fenced.fenced() => format!("the API server refused a write: {message}"),
+            () = late => format!("could not list everything within {limit:?} after taking the lease"),
             binder = &mut ended => {
                 // Only a panic drops the sender: the thread has said why.
                 let binder = binder.context("the planning thread ended")?;
@@ -120,12 +139,13 @@ impl Leader {
         if let Ok(binder) = ended.await {
             binder.stop().await;
         }
-        anyhow::bail!("the API server refused a write: {}", fenced.unwrap_or_default())
+        anyhow::bail!(why)
     }
 
     /// Everything before the first list; returns the runs that a former leader said wait.
     async fn take_over(&self) -> anyhow::Result<Vec<Target>> {
-        let epoch = fence::take(&self.reads, &self.writes, &self.uid).await?;
+        let taken = tokio::time::timeout(FENCE_MAX, fence::take(&self.reads, &self.writes, &self.uid)).await;
+        let epoch = taken.with_context(|| format!("the fence was not taken within {FENCE_MAX:?}"))??;
         self.metrics.epoch.set(epoch);
         info!(epoch, settle = ?self.args.settle, "Admitted by the fence; waiting for older writes to end.");
         tokio::time::sleep(self.args.settle).await;
@@ -135,13 +155,12 @@ impl Leader {
 
     fn watch(&self) -> mpsc::Receiver<cluster_watch::Message> {
         let (sender, receiver) = mpsc::channel(CHANGES_MAX);
-        let counters = Arc::default();
         for kind in Kind::ALL {
             tokio::spawn(cluster_watch::watch(
                 kind,
                 self.reads.clone(),
                 sender.clone(),
-                Arc::clone(&counters),
+                Arc::clone(&self.metrics.watches),
             ));
         }
         receiver
@@ -153,12 +172,14 @@ fn spawn(
     planner: Planner,
     inputs: Inputs,
     readiness: Readiness,
+    begun: CancellationToken,
 ) -> anyhow::Result<oneshot::Receiver<Binder>> {
     let (sender, receiver) = oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
     let on_first_plan = move || {
         info!("Scheduling.");
         readiness.ready();
+        begun.cancel();
     };
     std::thread::Builder::new()
         .name("planner".to_owned())

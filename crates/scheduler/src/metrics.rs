@@ -28,6 +28,8 @@ pub struct Metrics {
     pub epoch: Gauge,
     /// What went wrong with the watches.
     pub watches: Arc<Counters>,
+    /// Gangs of which some members have a node while others wait.
+    pub gangs_in_part: Gauge,
     binds: Family<OutcomeLabel, Counter>,
     waiting: Family<ReasonLabel, Gauge>,
 }
@@ -52,6 +54,7 @@ impl Metrics {
             is_leader: Gauge::default(),
             epoch: Gauge::default(),
             watches: Arc::default(),
+            gangs_in_part: Gauge::default(),
             binds: Family::default(),
             waiting: Family::default(),
         };
@@ -70,6 +73,11 @@ impl Metrics {
             "gangs_waiting",
             "Waiting gangs by their most binding reason",
             metrics.waiting.clone(),
+        );
+        registry.register(
+            "gangs_in_part",
+            "Gangs with some members on nodes and others waiting",
+            metrics.gangs_in_part.clone(),
         );
         registry.register_collector(Box::new(WatchErrors(Arc::clone(&metrics.watches))));
         (metrics, Arc::new(registry))
@@ -124,6 +132,7 @@ mod tests {
         for line in [
             "warpyard_scheduler_is_leader 1",
             "warpyard_scheduler_epoch 0",
+            "warpyard_scheduler_gangs_in_part 0",
             "warpyard_scheduler_plan_seconds_count 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");

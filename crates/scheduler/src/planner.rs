@@ -119,16 +119,14 @@ impl Planner {
                     Input::Timer => break,
                     Input::Watch(message) => self.take_in(message),
                     Input::Report(report) => self.settle(report),
-                    Input::Answer(Ended { gang, members }) => self.state.note_ended(&gang, members),
+                    Input::Answer(answer) => self.note_ended(&answer),
                 }
                 // The first input starts the clock; what is known to be due does not wait for it.
                 let coalesced = Instant::now() + COALESCE;
                 deadline = Some(deadline.filter(|deadline| *deadline < coalesced).unwrap_or(coalesced));
             }
             let now = Instant::now();
-            for pod in self.retries.take_due(now) {
-                self.state.forget(&pod);
-            }
+            self.retry_due(now);
             for gang in self.absent.take_due(now) {
                 // Without a receiver the process is ending.
                 let _ = self.outputs.questions.send(gang);
@@ -150,9 +148,11 @@ impl Planner {
     fn take_in(&mut self, message: Message) {
         match message {
             Message::Change(change) => {
-                if let Change::QueueGone(queue) = &change {
+                match &change {
                     // One that comes back under the same name has an empty status.
-                    self.outputs.status.forget(&Target::Queue(queue.clone()));
+                    Change::QueueGone(queue) => self.outputs.status.forget(&Target::Queue(queue.clone())),
+                    Change::PodGone(pod) => self.retries.ended(pod),
+                    _ => {}
                 }
                 self.state.apply(change);
             }
@@ -166,16 +166,32 @@ impl Planner {
     fn settle(&mut self, report: BindReport) {
         self.outputs.metrics.count_bind(&report);
         match report.outcome {
-            Outcome::Bound => self.retries.succeeded(&report.pod),
-            Outcome::Gone => {
-                self.retries.succeeded(&report.pod);
-                self.state.forget(&report.pod);
-            }
+            Outcome::Bound => self.retries.ended(&report.pod),
             // The process is about to end, and nothing may be planned any more.
             Outcome::Fenced(_) => {}
-            Outcome::OnAnotherNode(_) | Outcome::Refused(_) | Outcome::Throttled | Outcome::Unknown(_) => {
-                self.retries.failed(report.pod, Instant::now());
+            // Also what is gone: until the watch says so too, it would be planned and bound over and over.
+            Outcome::Gone
+            | Outcome::OnAnotherNode(_)
+            | Outcome::Refused(_)
+            | Outcome::Throttled(_)
+            | Outcome::Unknown(_) => self.retries.failed(report.pod, Instant::now()),
+        }
+    }
+
+    fn retry_due(&mut self, now: Instant) {
+        for pod in self.retries.take_due(now) {
+            if self.state.pod_id(&pod).is_none() {
+                // Its last report came after its end.
+                self.retries.ended(&pod);
             }
+            self.state.forget(&pod);
+        }
+    }
+
+    fn note_ended(&mut self, Ended { gang, members }: &Ended) {
+        self.absent.answered(gang);
+        if *members > 0 {
+            self.state.note_ended(gang, *members);
         }
     }
 
@@ -235,11 +251,24 @@ impl Planner {
         self.explain_at = None;
         self.explained = now;
         self.outputs.metrics.show_waiting(&self.waiting);
+        self.outputs.metrics.gangs_in_part.set(self.gangs_in_part());
         self.tell_waiting();
         for (queue, usage) in self.state.queues() {
             let status = explain::queue_status(queue, usage);
             self.outputs.status.submit(Target::Queue(queue.name.clone()), Value::Queue(status));
         }
+    }
+
+    /// Gangs of which some members have or had a node while others wait for theirs.
+    fn gangs_in_part(&self) -> i64 {
+        let waiting = self.state.waiting_gangs().filter_map(|key| self.state.gang(key));
+        let in_part = waiting.filter(|gang| {
+            let started = gang.bound() + gang.ended();
+            // Without a size nothing says that they must start together.
+            let size = self.state.pod(gang.lead()).pod().gang_size;
+            started > 0 && size.is_some_and(|size| started < size)
+        });
+        i64::try_from(in_part.count()).unwrap_or(i64::MAX)
     }
 
     fn tell_waiting(&mut self) {
@@ -299,10 +328,12 @@ impl Inputs {
     }
 }
 
-/// Pods whose bind failed, until they are planned again. Bounded by the number of assumed pods.
+/// Pods whose bind failed, until they are planned again. Bounded by the number of pods, and of those that ended
+/// within [`RETRY_MAX`].
 #[derive(Debug, Default)]
 struct Retries {
     due: BTreeSet<(Instant, PodKey)>,
+    /// In a row, of pods that are neither bound nor gone.
     failures: BTreeMap<PodKey, u32>,
 }
 
@@ -314,7 +345,8 @@ impl Retries {
         self.due.insert((now + wait, pod));
     }
 
-    fn succeeded(&mut self, pod: &PodKey) {
+    /// The pod is bound, or gone.
+    fn ended(&mut self, pod: &PodKey) {
         self.failures.remove(pod);
     }
 
@@ -333,12 +365,54 @@ impl Retries {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::time::Duration;
 
-    use cluster_model::PodKey;
+    use cluster_apply::{BindReport, Binder, Fenced, Outcome, StatusWriter, Writes};
+    use cluster_model::{Change, PodKey};
+    use cluster_watch::Message;
+    use kube::client::Body;
+    use tokio::sync::mpsc;
     use tokio::time::Instant;
 
-    use super::Retries;
+    use super::{Outputs, Planner, RETRY_MIN, Retries};
+    use crate::metrics::Metrics;
+
+    /// A planner with an empty cluster, whose API server is never asked.
+    fn planner() -> Planner {
+        let service = tower::service_fn(|_: http::Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, Infallible>>()
+        });
+        let writes = Writes::new(kube::Client::new(service, "default"), Duration::from_secs(4));
+        let status = StatusWriter::start(writes.clone(), Fenced::default());
+        let (reports, _) = mpsc::unbounded_channel();
+        let binder = Binder::start(writes, 1, status.clone(), Fenced::default(), reports);
+        let (questions, _) = mpsc::unbounded_channel();
+        let (metrics, _) = Metrics::new();
+        Planner::new(Outputs { binder, status, questions, metrics }, Vec::new())
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_is_gone_is_not_planned_again_at_once_and_leaves_nothing_behind() {
+        let pod = PodKey::new("ns", "pod", "uid");
+        let gone = BindReport {
+            pod: pod.clone(),
+            node: "node".into(),
+            outcome: Outcome::Gone,
+            took: Duration::ZERO,
+        };
+        let mut planner = planner();
+        let before = Instant::now();
+        planner.settle(gone.clone());
+        let due = planner.retries.next().expect("it is planned again later");
+        assert!(due >= before + RETRY_MIN);
+        planner.take_in(Message::Change(Change::PodGone(pod)));
+        assert!(planner.retries.failures.is_empty(), "the watch says that it is gone");
+        planner.settle(gone);
+        planner.retry_due(Instant::now() + 2 * RETRY_MIN);
+        assert!(planner.retries.failures.is_empty(), "the report came after the watch");
+        assert_eq!(planner.retries.next(), None);
+    }
 
     #[test]
     fn a_failing_pod_is_tried_less_and_less_often_until_it_is_bound() {
@@ -355,7 +429,8 @@ mod tests {
             now = due;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
-        retries.succeeded(&pod);
+        retries.ended(&pod);
+        assert!(retries.failures.is_empty(), "nothing is kept of a pod that is bound or gone");
         retries.failed(pod, now);
         assert_eq!(retries.next(), Some(now + Duration::from_secs(1)));
     }

@@ -109,7 +109,7 @@ impl Builder {
         }
         let mut home = Home::create(self.dir.as_deref())?;
         match self.start_in(home.path(), started).await {
-            Ok(running) => Ok(TestCluster { running, home }),
+            Ok(running) => Ok(TestCluster { running, home, stopped: false }),
             Err(error) => {
                 eprintln!(
                     "The cluster did not start; its logs are in {}.",
@@ -160,11 +160,13 @@ impl Builder {
     }
 }
 
-/// A running cluster. Dropping it ends every server.
+/// A running cluster. Dropping it ends every server; its files are then kept, because whoever does not come to
+/// [`TestCluster::stop`] has failed, and the logs say why.
 pub struct TestCluster {
     // Dropped in this order: servers before their files.
     running: Running,
     home: Home,
+    stopped: bool,
 }
 
 struct Running {
@@ -225,7 +227,7 @@ impl TestCluster {
         &self.running.layout.root
     }
 
-    /// The directory of the servers' logs; put the logs of your own processes there too. It is kept when a test panics.
+    /// The directory of the servers' logs; put the logs of your own processes there too. It is kept when a test fails.
     pub fn logs(&self) -> &Path {
         &self.running.layout.logs
     }
@@ -318,7 +320,8 @@ impl TestCluster {
     }
 
     /// Ends every server and removes the cluster's directory, unless it was given or is to be kept.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
+        self.stopped = true;
         // Killing is enough: nothing of the cluster is used again. It takes some milliseconds each.
         tokio::task::spawn_blocking(move || drop(self)).await.expect("stopping a cluster does not panic");
     }
@@ -333,7 +336,7 @@ impl TestCluster {
 
 impl Drop for TestCluster {
     fn drop(&mut self) {
-        if std::thread::panicking() || std::env::var_os(KEEP_VARIABLE).is_some() {
+        if !self.stopped || std::env::var_os(KEEP_VARIABLE).is_some() {
             eprintln!("The cluster's files are kept in {}.", self.home.keep().display());
         }
     }

@@ -1,5 +1,6 @@
 //! Runs: read from the cache as far as the caller may see, written as the caller.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,14 +160,18 @@ pub async fn submit(
     let name = job_file.name.as_deref();
     let run = writes::create_run(server.client(), &identity, namespace.as_str(), name, spec, dry_run).await?;
     if dry_run {
-        return Ok((StatusCode::OK, Json(views::run_view(&run, &server.cache()?.queues()))));
+        return Ok((
+            StatusCode::OK,
+            Json(views::run_view(&run, &server.cache()?.queues(), &BTreeSet::new())),
+        ));
     }
     let (name, uid) = (run.metadata.name.clone().unwrap_or_default(), run.metadata.uid.clone());
     let cache = server.cache()?;
     cache
         .wait_for_run(namespace.as_str(), &name, READ_YOUR_WRITES_BOUND, |seen| seen.metadata.uid == uid)
         .await;
-    Ok((StatusCode::CREATED, Json(views::run_view(&run, &cache.queues()))))
+    // A run that was created this moment has no reasons yet, hence no numbers of queues.
+    Ok((StatusCode::CREATED, Json(views::run_view(&run, &cache.queues(), &BTreeSet::new()))))
 }
 
 /// One run.
@@ -189,7 +194,8 @@ pub async fn get(
     path: Result<Path<RunPath>, PathRejection>,
 ) -> Result<Json<RunView>, ApiError> {
     let run = visible_run(&server, &identity, &path?.0).await?;
-    Ok(Json(views::run_view(&run, &server.cache()?.queues())))
+    let readable = readable_queues(&server, &identity, &run).await?;
+    Ok(Json(views::run_view(&run, &server.cache()?.queues(), &readable)))
 }
 
 /// Why a run is where it is: every reason to wait, with numbers.
@@ -212,7 +218,8 @@ pub async fn why(
     path: Result<Path<RunPath>, PathRejection>,
 ) -> Result<Json<Why>, ApiError> {
     let run = visible_run(&server, &identity, &path?.0).await?;
-    Ok(Json(views::why(&run, &server.cache()?.queues())))
+    let readable = readable_queues(&server, &identity, &run).await?;
+    Ok(Json(views::why(&run, &server.cache()?.queues(), &readable)))
 }
 
 /// Stops a run; its record stays. Stopping a run twice, or one that is over, is fine.
@@ -240,7 +247,8 @@ pub async fn stop(
     let run = writes::stop_run(server.client(), &identity, namespace, name).await?;
     let cache = server.cache()?;
     cache.wait_for_run(namespace, name, READ_YOUR_WRITES_BOUND, |seen| seen.spec.stop).await;
-    Ok(Json(views::run_view(&run, &cache.queues())))
+    let readable = readable_queues(&server, &identity, &run).await?;
+    Ok(Json(views::run_view(&run, &cache.queues(), &readable)))
 }
 
 /// What a list may show: a named namespace must be allowed, unnamed ones are left out if they are not.
@@ -268,4 +276,16 @@ async fn visible_run(server: &Server, identity: &Identity, path: &RunPath) -> Re
     server.authorizer().require(identity, Access::run("get", namespace, name)).await?;
     let run = server.cache()?.runs().get(namespace, name);
     run.ok_or_else(|| ApiError::not_found("run", &format!("{namespace}/{name}")))
+}
+
+/// Those of the queues in the run's reasons whose numbers the caller may read.
+async fn readable_queues(
+    server: &Server,
+    identity: &Identity,
+    run: &Run,
+) -> Result<BTreeSet<String>, ApiError> {
+    let queues: Vec<String> = views::queues_in_reasons(run).into_iter().collect();
+    let count = queues.len();
+    let access = |queue: &String| Access::queue("get", Some(queue));
+    Ok(server.authorizer().visible(identity, queues, count, access).await?.into_iter().collect())
 }

@@ -94,7 +94,7 @@ async fn a_bind_is_followed_until_its_outcome_is_known() {
         (vec![post(409), (Method::GET, 404, status(404, "gone"))], Outcome::Gone),
         (vec![post(409), (Method::GET, 500, status(500, "down")), get(pod(Some("wanted")))], Outcome::Bound),
         (vec![post(429), post(201)], Outcome::Bound),
-        (vec![post(429), post(429), post(429), post(429), post(429)], Outcome::Throttled),
+        (vec![post(429), post(429), post(429), post(429), post(429)], Outcome::Throttled("no".to_owned())),
     ] {
         let names: Vec<_> = script.iter().map(|(method, code, _)| format!("{method} {code}")).collect();
         let (report, fenced) = bind(script).await;
@@ -114,6 +114,56 @@ async fn a_bind_without_an_answer_is_not_given_up_before_the_server_must_have() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clear_answer_does_not_speak_for_the_try_before_it() {
+    let (refused, throttled) = (Outcome::Refused("no".to_owned()), Outcome::Throttled("no".to_owned()));
+    let throttling = || [post(429), post(429), post(429), post(429), post(429)];
+    for (after, otherwise) in [
+        (vec![post(422)], refused.clone()),
+        (vec![post(403)], refused.clone()),
+        (vec![post(409), get(pod(None))], refused),
+        (throttling().to_vec(), throttled),
+    ] {
+        for (node, expect) in [(None, otherwise), (Some("wanted"), Outcome::Bound)] {
+            let mut script = vec![post(500)];
+            script.extend(after.clone());
+            script.push(get(pod(node)));
+            let names: Vec<_> = script.iter().map(|(method, code, _)| format!("{method} {code}")).collect();
+            let started = Instant::now();
+            let (report, _) = bind(script).await;
+            assert_eq!(report.outcome, expect, "{names:?}");
+            assert!(started.elapsed() >= TIMEOUT, "{names:?} after {:?}", started.elapsed());
+        }
+    }
+    let started = Instant::now();
+    let (report, _) = bind(vec![post(500), post(404)]).await;
+    assert_eq!(report.outcome, Outcome::Gone);
+    assert!(started.elapsed() < TIMEOUT, "a pod that is gone cannot be bound any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_whose_fate_cannot_be_read_is_not_given_up() {
+    let mut script = vec![post(500), post(422)];
+    script.extend((0..100).map(|_| (Method::GET, 500, status(500, "down"))));
+    script.push(get(pod(Some("wanted"))));
+    let (report, _) = bind(script).await;
+    assert_eq!(report.outcome, Outcome::Bound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_whose_fate_cannot_be_read_does_not_keep_the_binder_from_stopping() {
+    let down = (0..100).map(|_| (Method::GET, 500, status(500, "down")));
+    let script: Script = Arc::new(Mutex::new([post(409)].into_iter().chain(down).collect()));
+    let writes = Writes::new(client(&script), TIMEOUT);
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let status = StatusWriter::start(writes.clone(), Fenced::default());
+    let binder = Binder::start(writes, 64, status, Fenced::default(), sender);
+    binder.bind(vec![request()]);
+    assert!(tokio::time::timeout(TIMEOUT * 3, reports.recv()).await.is_err(), "nothing is known");
+    tokio::time::timeout(TIMEOUT * 3, binder.stop()).await.expect("it stops");
+    assert_eq!(reports.recv().await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bind_that_the_fence_refuses_ends_all_writing() {
     let (report, fenced) = bind(vec![(Method::POST, 403, status(403, FENCE))]).await;
     assert_eq!(report.outcome, Outcome::Fenced(FENCE.to_owned()));
@@ -130,6 +180,7 @@ fn a_pod_tells_what_became_of_its_bind() {
         (json!({ "metadata": { "uid": "uid", "deletionTimestamp": "2026-01-01T00:00:00Z" } }), Outcome::Gone),
     ] {
         let parsed = serde_json::from_value(pod.clone()).expect("a pod");
-        assert_eq!(fate(&parsed, &request(), "conflict".to_owned()), expect, "{pod}");
+        let otherwise = Outcome::Refused("conflict".to_owned());
+        assert_eq!(fate(&parsed, &request(), otherwise), expect, "{pod}");
     }
 }

@@ -1,4 +1,5 @@
-use cluster_convert::{SlimPod, pod_change};
+use api_types::names;
+use cluster_convert::{SlimPod, bound_at, member_index, pod_change};
 use cluster_model::{Change, GangKey, Pod, PodKey, Resources, TaintEffect, Toleration};
 use serde_json::{Value, json};
 
@@ -32,6 +33,8 @@ fn a_full_pod_is_read_for_the_scheduler_and_the_controllers() {
     assert_eq!(ended.message.as_deref(), Some("out of memory"));
     assert_eq!(ended.finished_at.as_ref().expect("it ended").0.to_string(), "2026-11-14T11:00:10Z");
     assert_eq!(slim.status.start_time.as_ref().expect("it started").0.to_string(), "2026-11-14T10:00:06Z");
+    assert_eq!(member_index(&slim), Some(3));
+    assert_eq!(bound_at(&slim).expect("it has a node").to_string(), "2026-11-14T10:00:05Z");
     let target = &slim.status.conditions[0];
     assert_eq!((target.kind.as_str(), target.status.as_str()), ("DisruptionTarget", "True"));
 
@@ -212,4 +215,21 @@ fn tolerations_mean_what_kubernetes_says() {
     );
     assert_eq!(one(json!({"key": "k", "operator": "Gt", "value": "5"})), []);
     assert_eq!(one(json!({"key": "k", "operator": "Exists", "effect": "Later"})), []);
+}
+
+#[test]
+fn what_says_which_gang_and_queue_a_pod_is_in_is_kept_from_changing_by_the_policy() {
+    let policy = include_str!("../../../../deploy/pod-labels.yaml");
+    for (kind, name) in [
+        ("labels", names::QUEUE_LABEL),
+        ("labels", names::GANG_LABEL),
+        ("annotations", names::GANG_SIZE_ANNOTATION),
+        ("annotations", names::GPU_TYPE_ANNOTATION),
+    ] {
+        for object in ["object", "oldObject"] {
+            let read = format!(" {object}.metadata.?{kind}[?'{name}'].orValue('')\n");
+            assert!(policy.contains(&read), "deploy/pod-labels.yaml does not read {read}");
+        }
+    }
+    assert!(policy.contains(&format!(".orValue('') == '{}'\n", names::SCHEDULER_NAME)));
 }

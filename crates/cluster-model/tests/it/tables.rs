@@ -1,6 +1,8 @@
 use cluster_model::Change::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q, QueueGone};
 use cluster_model::plan::WaitReason;
-use cluster_model::{Amounts, AssumeError, ClusterState, GangKey, PodKey, QUEUE_DEPTH_MAX, ResourceName};
+use cluster_model::{
+    Amounts, AssumeError, ClusterState, GangKey, PodKey, QUEUE_DEPTH_MAX, ResourceName, Resources,
+};
 
 use crate::build::{gpus_free, gpus_used, key, node, on, pod, queue, state, usage};
 
@@ -225,7 +227,7 @@ fn a_chain_of_queues_is_followed_only_so_deep() {
 }
 
 #[test]
-fn gangs_wait_in_the_order_bound_in_part_then_priority_then_age_then_name() {
+fn gangs_wait_in_the_order_finishing_their_start_then_priority_then_age_then_name() {
     let second = |seconds| jiff::Timestamp::from_second(seconds).expect("in range");
     let member = |gang: &str, name: &str, priority: i32, created: i64| cluster_model::Pod {
         gang: GangKey::new("team", gang),
@@ -240,11 +242,13 @@ fn gangs_wait_in_the_order_bound_in_part_then_priority_then_age_then_name() {
         P(member("old", "o", 5, 10)),
         P(member("also-old", "ao", 5, 10)),
         P(member("urgent", "u", 9, 30)),
+        P(member("grown", "g0", 0, 50)),
+        P(on(cluster_model::Pod { requests: Resources::default(), ..member("grown", "g1", 0, 50) }, "a")),
         P(member("in-part", "i0", 0, 40)),
         P(on(member("in-part", "i1", 0, 40), "a")),
     ]);
     let order: Vec<_> = state.waiting_gangs().map(|gang| gang.name.to_string()).collect();
-    assert_eq!(order, ["in-part", "urgent", "also-old", "old", "young"]);
+    assert_eq!(order, ["in-part", "urgent", "also-old", "old", "young", "grown"]);
 }
 
 #[test]

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use api_types::conditions::{self, Observed};
-use api_types::run::{Attempt, MemberCounts};
+use api_types::run::{Attempt, MemberCounts, Reason};
 use api_types::{Run, RunPhase, RunStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -242,7 +242,20 @@ fn waiting(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> Option<(String
         return Some(("PodsMissing".to_owned(), "not all of its pods are created yet".to_owned()));
     }
     let reason = sight.run.status.as_ref()?.waiting.as_ref()?.reasons.first()?;
-    Some((reason.code.clone(), reason.message.clone()))
+    Some((reason.code.clone(), without_numbers(reason)))
+}
+
+/// The scheduler's numbers change with nearly every placement: copied, each change of them would cost another write.
+/// They stay where they are, in `status.waiting`.
+fn without_numbers(reason: &Reason) -> String {
+    if reason.never {
+        // It has none, and only the user can change it.
+        return reason.message.clone();
+    }
+    let queue = reason.queue.as_ref().map(|queue| format!("queue {queue}"));
+    let about: Vec<_> = queue.into_iter().chain(reason.resource.clone()).collect();
+    let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(", ")) };
+    format!("waits: {}{about}; `warpyard why` has the numbers", reason.code)
 }
 
 fn lost(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> String {

@@ -19,6 +19,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use test_cluster::platform::{LeaseTimes, Platform};
 use test_cluster::{TestCluster, figures};
+use tokio::sync::oneshot;
 
 const NAMESPACE: &str = "load";
 const KUBE_SCHEDULER: &str = "default-scheduler";
@@ -84,7 +85,9 @@ async fn measure(contender: Contender, args: &Args) -> anyhow::Result<f64> {
     create_pods(&client, contender, args.pods).await?;
     eprintln!("{contender:?}: {} pods wait", args.pods);
 
-    let rate = tokio::spawn(watch_rate(client.clone(), args.pods));
+    let (watching, begin) = oneshot::channel();
+    let rate = tokio::spawn(watch_rate(client.clone(), args.pods, watching));
+    begin.await.context("the watch did not begin")?;
     match contender {
         Contender::Bare => bind_all(&client, args).await?,
         Contender::KubeScheduler => cluster.start_kube_scheduler(CLIENT_QPS)?,
@@ -155,13 +158,23 @@ async fn bind_all(client: &Client, args: &Args) -> anyhow::Result<()> {
 }
 
 /// Pods per second between the first bound pod that a watch sees and the last of `count`.
-async fn watch_rate(client: Client, count: usize) -> anyhow::Result<f64> {
+/// Says `watching` once it has listed them all.
+async fn watch_rate(client: Client, count: usize, watching: oneshot::Sender<()>) -> anyhow::Result<f64> {
     let pods: Api<SlimPod> = Api::namespaced(client, NAMESPACE);
-    let events = watcher(pods, watcher::Config::default()).default_backoff().applied_objects();
+    let events = watcher(pods, watcher::Config::default()).default_backoff();
     pin_mut!(events);
+    let mut watching = Some(watching);
     let mut bound = BTreeSet::new();
     let mut first = None;
-    while let Some(pod) = events.next().await.transpose().unwrap_or_default() {
+    while let Some(event) = events.next().await {
+        let pod = match event.context("the watch broke")? {
+            watcher::Event::InitDone => {
+                watching.take().map(|watching| watching.send(()));
+                continue;
+            }
+            watcher::Event::Apply(pod) => pod,
+            watcher::Event::Init | watcher::Event::InitApply(_) | watcher::Event::Delete(_) => continue,
+        };
         if pod.spec.node_name.is_none() || !bound.insert(pod.name_any()) {
             continue;
         }

@@ -1,6 +1,7 @@
 //! Who may call what: found by walking the OpenAPI document, so that a new route cannot be forgotten.
 
 use anyhow::{Context, ensure};
+use api_types::names;
 use e2e::objects::{create_namespace, create_queue, create_run, run};
 use e2e::users::{grant_namespace, grant_queue};
 use reqwest::{Client, Method, StatusCode};
@@ -27,6 +28,10 @@ async fn every_route_asks_who_you_are_and_shows_only_what_you_may_see() -> anyho
     let alice = Caller { token: Some(cluster.token_for_user("alice")?.to_owned()), ..anonymous.clone() };
 
     let document: Value = alice.get("/v1/openapi.json").await?.json().await?;
+    ensure!(
+        document == serde_json::from_str::<Value>(&api_server::openapi_json())?,
+        "the document is the code's own"
+    );
     let operations = operations(&document)?;
     ensure!(operations.len() >= 9, "the document lists the routes: {operations:?}");
     for (method, path) in &operations {
@@ -44,22 +49,47 @@ async fn every_route_asks_who_you_are_and_shows_only_what_you_may_see() -> anyho
 
     // Lists leave out what the caller may not see.
     let runs: Value = alice.get("/v1/runs").await?.json().await?;
-    ensure!(names(&runs) == ["run-of-nlp"], "alice sees her team's runs only: {runs}");
+    ensure!(names_in(&runs) == ["run-of-nlp"], "alice sees her team's runs only: {runs}");
     let queues: Value = alice.get("/v1/queues").await?.json().await?;
-    ensure!(names(&queues) == ["nlp"], "alice sees the queue she may read only: {queues}");
+    ensure!(names_in(&queues) == ["nlp"], "alice sees the queue she may read only: {queues}");
     // A name in a foreign namespace is refused alike, whether it exists or not.
     for name in ["run-of-vision", "no-such-run"] {
         let status = alice.get(&format!("/v1/namespaces/vision/runs/{name}")).await?.status();
         ensure!(status == StatusCode::FORBIDDEN, "{name}: {status}");
     }
+    let foreign_list = alice.get("/v1/runs?namespace=vision").await?.status();
+    ensure!(
+        foreign_list == StatusCode::FORBIDDEN,
+        "a list that names another team's namespace: {foreign_list}"
+    );
     ensure!(alice.get("/v1/queues/vision").await?.status() == StatusCode::FORBIDDEN, "bob's queue");
     // What alice writes is written as alice, so Kubernetes decides.
     let job = json!({"name": "mine", "gpus": 1, "run": "train"});
     let created = alice.call(&Method::POST, "/v1/namespaces/nlp/runs", Some(&job)).await?;
     ensure!(created.status() == StatusCode::CREATED, "{created:?}");
     let mine: Value = alice.get("/v1/namespaces/nlp/runs/mine").await?.json().await?;
-    ensure!(mine["name"] == "mine", "{mine}");
+    ensure!(mine["name"] == "mine" && mine["submittedBy"] == "alice", "{mine}");
+    impersonation_is_for_runs_only(&cluster).await?;
     cluster.stop().await;
+    Ok(())
+}
+
+/// The API server's identity may act as a user to create and change runs, and for nothing else.
+async fn impersonation_is_for_runs_only(cluster: &TestCluster) -> anyhow::Result<()> {
+    let account = (names::SYSTEM_NAMESPACE, names::API_SERVER_SERVICE_ACCOUNT);
+    let kubeconfig = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
+    let client = cluster.client_for(&kubeconfig).await?;
+    for (method, path, body) in [
+        ("DELETE", "/apis/warpyard.dev/v1alpha1/namespaces/nlp/runs/mine", ""),
+        ("GET", "/apis/warpyard.dev/v1alpha1/namespaces/nlp/runs", ""),
+        ("POST", "/api/v1/namespaces/nlp/configmaps", r#"{"metadata": {"name": "x"}}"#),
+    ] {
+        let request = http::Request::builder().method(method).uri(path).header("Impersonate-User", "alice");
+        let request = request.header("Content-Type", "application/json").body(body.as_bytes().to_vec())?;
+        let answer = client.request::<Value>(request).await;
+        let refused = matches!(&answer, Err(kube::Error::Api(status)) if status.code == 403);
+        ensure!(refused, "{method} {path} as alice must be refused: {answer:?}");
+    }
     Ok(())
 }
 
@@ -129,6 +159,6 @@ fn operations(document: &Value) -> anyhow::Result<Vec<(Method, String)>> {
     Ok(operations)
 }
 
-fn names(page: &Value) -> Vec<&str> {
+fn names_in(page: &Value) -> Vec<&str> {
     page["items"].as_array().into_iter().flatten().filter_map(|item| item["name"].as_str()).collect()
 }

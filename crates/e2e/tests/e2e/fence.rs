@@ -66,7 +66,10 @@ async fn a_leader_that_was_stopped_before_its_binds_is_refused_when_it_goes_on()
     );
     figures::print("fence.accepted", f64::from(u32::try_from(accepted)?), "binds", "bar: 0");
     ensure!(attempted >= 1, "the old leader attempted at least one bind");
-    ensure!(refused >= 1, "the API server refused by the fence, not for another reason");
+    ensure!(
+        refused == attempted,
+        "the API server refused every one, and by the fence: {refused} of {attempted}"
+    );
     ensure!(accepted == 0, "no bind of the old leader was accepted");
     cluster.stop().await;
     Ok(())

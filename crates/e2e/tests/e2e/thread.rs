@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use e2e::objects::{create_namespace, create_queue, h100_nodes};
-use e2e::users::grant_namespace;
+use e2e::users::{grant_namespace, grant_queue};
 use e2e::wait;
 use serde_json::Value;
 use test_cluster::TestCluster;
@@ -19,6 +19,7 @@ async fn a_job_file_becomes_a_finished_run() -> anyhow::Result<()> {
     create_namespace(&client, "nlp").await?;
     create_queue(&client, "nlp", None, &[("H100", 32)], &["nlp"]).await?;
     grant_namespace(&client, "alice", "nlp").await?;
+    grant_queue(&client, "alice", "nlp").await?;
     let platform = Platform::debug(&cluster);
     let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Short, "").await?;
     let mut controllers = platform.controllers("controllers").await?;

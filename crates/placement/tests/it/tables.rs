@@ -153,6 +153,71 @@ fn members_beyond_the_gangs_size_are_asked_for_quota() {
     assert_eq!(waiting(&planned(&mut state)), ["g: queue nlp holds 2 of 2 H100; asks 2"]);
 }
 
+/// Queue `nlp` may hold 1 H100. Of a gang of 3, member 0 runs; the others were made anew, and `change` is what is
+/// different about them.
+fn made_anew(change: impl Fn(&mut cluster_model::Pod)) -> placement::Plan {
+    let mut state = cluster([node("a", "H100", 8), node("b", "H100", 8), node("l", "L4", 8)]);
+    state.apply(Change::Queue(queue("nlp", None, &[("H100", 1), ("L4", 1)])));
+    let mut members = gang("g", 3, 1);
+    members[0].node = Some("a".into());
+    members[1..].iter_mut().for_each(change);
+    add(&mut state, members);
+    add(&mut state, each(gang("urgent", 1, 0), |pod| pod.priority = 9));
+    planned(&mut state)
+}
+
+#[test]
+fn members_made_anew_that_ask_for_more_than_was_granted_are_asked_for_quota_and_do_not_come_first() {
+    let plan = made_anew(|_| {});
+    assert_eq!(
+        placements(&plan),
+        ["g: g-1@a g-2@a", "urgent: urgent-0@a"],
+        "as granted: first, without quota"
+    );
+
+    let plan = made_anew(|pod| pod.requests.gpus = 8);
+    assert_eq!(placements(&plan), ["urgent: urgent-0@a"]);
+    let reason = "g: queue nlp holds 1 of 1 H100; asks 16 | \
+                  needs 8 free H100 on a node for each of 2 members; 1 fits (15 H100 free in all)";
+    assert_eq!(waiting(&plan), [reason]);
+
+    let plan = made_anew(|pod| pod.requests.cpu_millis += 1);
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 2"], "more of anything is more");
+    let plan = made_anew(|pod| pod.requests.memory_bytes += 1);
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 2"]);
+    let plan = made_anew(|pod| pod.gpu_type = Some("L4".into()));
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 0 of 1 L4; asks 2"], "another type was not granted");
+    let plan = made_anew(|pod| pod.requests.gpus = 0);
+    let first = placements(&plan).remove(0);
+    assert_eq!(first, "g: g-1@a g-2@a", "less is granted");
+}
+
+#[test]
+fn one_member_that_asks_for_more_takes_the_exemption_from_all() {
+    let plan = made_anew(|pod| pod.requests.gpus = if pod.member_index == Some(2) { 8 } else { 1 });
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 9"]);
+}
+
+#[test]
+fn a_gang_cannot_grow_by_members_that_say_another_size() {
+    let plan = made_anew(|pod| pod.gang_size = Some(30));
+    assert_eq!(waiting(&plan), ["g: the members of the gang differ in their gang size"]);
+}
+
+#[test]
+fn when_all_started_members_have_ended_the_rest_is_asked_for_quota() {
+    let mut state = cluster([node("a", "H100", 8)]);
+    state.apply(Change::Queue(queue("nlp", None, &[("H100", 1)])));
+    let rest = gang("g", 3, 1).split_off(1);
+    let key = rest[0].gang.clone();
+    add(&mut state, rest);
+    add(&mut state, each(gang("urgent", 1, 1), |pod| pod.priority = 9));
+    state.note_ended(&key, 1);
+    let plan = planned(&mut state);
+    assert_eq!(placements(&plan), ["urgent: urgent-0@a"]);
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 2"]);
+}
+
 #[test]
 fn a_gang_waits_for_its_members_and_its_gates() {
     let mut state = cluster([node("a", "H100", 8)]);
@@ -289,6 +354,22 @@ fn the_rest_of_a_gang_whose_first_members_have_ended_is_still_placed() {
     let key = pods[0].gang.clone();
     add(&mut state, pods);
     assert_eq!(waiting(&planned(&mut state)), ["g: 1 of 3 pods exist"]);
+    state.note_ended(&key, 1);
+    assert_eq!(
+        waiting(&planned(&mut state)),
+        ["g: 2 of 3 pods exist"],
+        "one that ended does not stand for all"
+    );
     state.note_ended(&key, 2);
     assert_eq!(placements(&planned(&mut state)), ["g: g-0@a"]);
+}
+
+#[test]
+fn once_a_member_is_bound_members_that_are_gone_are_not_waited_for() {
+    let mut state = cluster([node("a", "H100", 8)]);
+    let mut pods = gang("g", 3, 1);
+    pods.truncate(2);
+    pods[0].node = Some("a".into());
+    add(&mut state, pods);
+    assert_eq!(placements(&planned(&mut state)), ["g: g-1@a"]);
 }

@@ -208,6 +208,54 @@ fn a_queue_that_is_over_is_found_and_a_gang_that_was_granted_before_is_let_throu
 }
 
 #[test]
+fn members_that_were_not_granted_as_they_are_must_fit_the_quota() {
+    // Queue nlp holds 12 of 12 H100: 8 of another gang, and 4 of member 0.
+    let judge = |member: Pod| {
+        let mut changes = changes();
+        changes.push(Change::Pod(Pod { node: Some("b".into()), ..pod("r", 0, 1, 8) }));
+        changes.push(Change::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) }));
+        changes.push(Change::Pod(member));
+        let state = state(changes);
+        check_plan(&state, &plan(&state, vec![place("g", &[(1, "a")])]))
+    };
+    let over = |holds| {
+        let (queue, resource) = ("nlp".into(), ResourceName::Gpu("H100".into()));
+        [Violation::QuotaExceeded { gang: gang("g"), queue, resource, holds, bound: 12 }]
+    };
+    assert_eq!(judge(pod("g", 1, 2, 4)), [], "the rest of what was granted");
+    assert_eq!(judge(pod("g", 1, 2, 1)), [], "less than was granted");
+    let with = |change: fn(&mut Pod)| {
+        let mut pod = pod("g", 1, 2, 4);
+        change(&mut pod);
+        judge(pod)
+    };
+    assert_eq!(with(|pod| pod.requests.cpu_millis += 1), over(16));
+    assert_eq!(with(|pod| pod.requests.memory_bytes += 1), over(16));
+    assert_eq!(with(|pod| pod.gpu_type = Some("H100".into())), over(16), "member 0 did not ask for a type");
+    let found = with(|pod| pod.requests.gpus = 5);
+    assert!(found.contains(&over(17)[0]), "{found:?}");
+    assert_eq!(with(|pod| pod.gang_size = Some(9)), [Violation::NotWhole(gang("g"))]);
+}
+
+#[test]
+fn members_that_ended_count_as_members_and_grant_nothing() {
+    let judged = |ended: u32, quota: i64| {
+        let mut state = state(changes());
+        let queue = state.queue(&"nlp".into()).expect("it is there").0.clone();
+        let quota = Amounts { gpus: [("H100".into(), quota)].into(), ..Amounts::default() };
+        state.apply(Change::Queue(Queue { quota: Some(quota), ..queue }));
+        state.note_ended(&gang("w"), ended);
+        let placed = [place("g", &[(0, "a"), (1, "a")]), place("w", &[(0, "b")])].to_vec();
+        check_plan(&state, &Plan { waiting: vec![], ..plan(&state, placed) })
+    };
+    assert_eq!(judged(1, 9), []);
+    assert_eq!(judged(0, 9), [Violation::NotWhole(gang("w"))]);
+    let (queue, resource) = ("nlp".into(), ResourceName::Gpu("H100".into()));
+    let over = Violation::QuotaExceeded { gang: gang("w"), queue, resource, holds: 9, bound: 8 };
+    assert_eq!(judged(1, 8), [over]);
+}
+
+#[test]
 fn a_queue_that_is_not_open_to_the_gang_is_found() {
     let other = Change::Pod(Pod { queue: Some("org".into()), ..pod("g", 0, 2, 4) });
     assert_eq!(judge(other, &[(0, "a"), (1, "a")]), [Violation::WrongQueue(gang("g"))]);

@@ -55,19 +55,61 @@ fn a_member_that_ended_well_counts_after_its_pod_is_gone() {
 #[test]
 fn while_it_waits_the_schedulers_first_reason_is_shown() {
     let mut run = attempted(Some("job-uid"));
-    let reason =
-        |code: &str| Reason { code: code.to_owned(), message: format!("{code}!"), ..Reason::default() };
+    let reason = |code: &str| Reason {
+        code: code.to_owned(),
+        message: "queue nlp holds 40 of 48 H100; asks 32".to_owned(),
+        queue: Some("nlp".to_owned()),
+        resource: Some("H100".to_owned()),
+        ..Reason::default()
+    };
     let waits = Waiting { reasons: vec![reason("QuotaExceeded"), reason("NotEnoughGpus")] };
     run.status.as_mut().unwrap().waiting = Some(waits.clone());
     let status = followed(&run, &[waiting(0), waiting(1), waiting(2), waiting(3)]);
     assert_eq!(status.reason.as_deref(), Some("QuotaExceeded"));
-    assert_eq!(status.message.as_deref(), Some("QuotaExceeded!"));
+    let sentence = "waits: QuotaExceeded (queue nlp, H100); `warpyard why` has the numbers";
+    assert_eq!(status.message.as_deref(), Some(sentence));
     assert_eq!(status.waiting, Some(waits), "not ours to change");
     let scheduled = status.conditions.iter().find(|condition| condition.type_ == "Scheduled").unwrap();
     assert_eq!((scheduled.status.as_str(), scheduled.reason.as_str()), ("False", "QuotaExceeded"));
+    assert_eq!(scheduled.message, sentence);
     run.status = Some(status);
     let placed = followed(&run, &[starting(0), starting(1), starting(2), starting(3)]);
     assert_eq!((placed.reason, placed.message), (None, None), "a reason that no longer holds is gone");
+}
+
+#[test]
+fn numbers_that_change_while_it_waits_change_nothing_of_ours() {
+    let mut run = attempted(Some("job-uid"));
+    let pods = [waiting(0), waiting(1), waiting(2), waiting(3)];
+    let waits = |holds: i64| {
+        let reason = Reason {
+            code: "QuotaExceeded".to_owned(),
+            message: format!("queue nlp holds {holds} of 48 H100; asks 32"),
+            queue: Some("nlp".to_owned()),
+            holds: Some(holds),
+            ..Reason::default()
+        };
+        Some(Waiting { reasons: vec![reason] })
+    };
+    run.status.as_mut().unwrap().waiting = waits(40);
+    let before = followed(&run, &pods);
+    run.status = Some(RunStatus { waiting: waits(44), ..before.clone() });
+    assert_eq!(RunStatus { waiting: before.waiting.clone(), ..followed(&run, &pods) }, before);
+}
+
+#[test]
+fn what_waiting_cannot_help_is_said_in_full() {
+    let mut run = attempted(Some("job-uid"));
+    let message = "queue nlp is not open to namespace vision".to_owned();
+    let reason = Reason {
+        code: "QueueNotOpen".to_owned(),
+        message: message.clone(),
+        never: true,
+        ..Reason::default()
+    };
+    run.status.as_mut().unwrap().waiting = Some(Waiting { reasons: vec![reason] });
+    let status = followed(&run, &[waiting(0), waiting(1), waiting(2), waiting(3)]);
+    assert_eq!((status.reason.as_deref(), status.message), (Some("QueueNotOpen"), Some(message)));
 }
 
 #[test]

@@ -70,11 +70,7 @@ async fn a_parent_killed_with_sigkill_leaves_no_server_behind() -> anyhow::Resul
     let cluster_dir = dir.path().join("cluster");
     // This same test, in a process of its own.
     let mut parent = tokio::process::Command::new(std::env::current_exe()?)
-        .args([
-            "--exact",
-            "test_cluster::a_parent_killed_with_sigkill_leaves_no_server_behind",
-            "--nocapture",
-        ])
+        .args(["--exact", "cluster::a_parent_killed_with_sigkill_leaves_no_server_behind", "--nocapture"])
         .env(PARENT_ROLE, &cluster_dir)
         .stdout(Stdio::null())
         .kill_on_drop(true)
