@@ -1,14 +1,14 @@
 //! `cargo xtask dev`: the whole platform on this machine, with fake GPU nodes and three teams, until Ctrl-C.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use e2e::objects::{create_namespace, create_queue};
 use e2e::users::{grant_namespace, grant_queue};
 use test_cluster::figures::target_folder;
-use test_cluster::platform::{LeaseTimes, Platform};
+use test_cluster::platform::{LeaseTimes, Platform, Service};
 use test_cluster::{FakeNodes, TestCluster};
 
 use crate::commands::{self, cargo};
@@ -44,6 +44,12 @@ const ORGANISATION: &str = "acme";
 
 /// Builds the binaries, starts everything, prints a login, waits for Ctrl-C.
 pub fn run(args: &DevArgs) -> anyhow::Result<()> {
+    std::net::TcpListener::bind(&args.listen).with_context(|| {
+        format!(
+            "{} cannot be listened on; choose another address with --listen, such as 127.0.0.1:8081",
+            args.listen
+        )
+    })?;
     eprintln!("building …");
     commands::run(&mut cargo(&[
         "build",
@@ -76,17 +82,35 @@ async fn bring_up(args: &DevArgs) -> anyhow::Result<()> {
     let platform = Platform::debug(&cluster);
     let mut scheduler = platform.scheduler("warpyard-scheduler", LeaseTimes::Production, "").await?;
     let mut controllers = platform.controllers("warpyard-controllers").await?;
-    let (_api_server, url) = platform.api_server(&args.listen).await?;
+    let (mut api_server, url) = platform.api_server(&args.listen).await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
 
     let login_folder = write_logins(&cluster)?;
     print_welcome(&cluster, &platform, &login_folder, &url, began)?;
-    tokio::signal::ctrl_c().await.context("failed to wait for Ctrl-C")?;
+    tokio::select! {
+        waited = tokio::signal::ctrl_c() => waited.context("failed to wait for Ctrl-C")?,
+        // Dropping the cluster keeps its logs.
+        log = first_to_end([&mut scheduler, &mut controllers, &mut api_server]) => {
+            bail!("a server has ended; its log is {}", log.display());
+        }
+    }
     eprintln!("\nstopping …");
     scheduler.terminate().await;
     controllers.terminate().await;
     cluster.stop().await;
     Ok(())
+}
+
+/// Waits until one of our processes ends, and gives its log.
+async fn first_to_end(mut services: [&mut Service; 3]) -> PathBuf {
+    loop {
+        for service in &mut services {
+            if service.process().exit_status().is_some() {
+                return service.process().log().to_owned();
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
 }
 
 async fn create_teams(cluster: &TestCluster) -> anyhow::Result<()> {

@@ -90,8 +90,11 @@ impl Authorizer {
         if self.allows(identity, &access).await? {
             return Ok(());
         }
-        let hint = match access.resource {
-            "queues" => "ask an administrator for the ClusterRole `warpyard-queue-viewer` on that queue",
+        let hint = match (access.resource, access.verb) {
+            ("queues", _) => "ask an administrator for the ClusterRole `warpyard-queue-viewer` on that queue",
+            (_, "create" | "patch") => {
+                "ask an administrator for a RoleBinding to `warpyard-user` in that namespace"
+            }
             _ => {
                 "ask an administrator for a RoleBinding to `warpyard-user` or `warpyard-viewer` in that namespace"
             }

@@ -68,6 +68,11 @@ pub struct JobFile {
     pub annotations: BTreeMap<String, String>,
 }
 
+/// Annotations that begin so steer the scheduler.
+const RESERVED_ANNOTATIONS: &str = "warpyard.dev/";
+/// Variables that begin so say which run and attempt a member belongs to.
+const RESERVED_VARIABLES: &str = "WARPYARD_";
+
 /// Why a job file does not compile.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
@@ -80,6 +85,14 @@ pub enum Error {
     /// `nodes` is zero.
     #[error("nodes: must be at least 1")]
     NoNodes,
+    /// An annotation or variable is ours.
+    #[error("{field}: `{name}` is set by warpyard itself: leave it out")]
+    Reserved {
+        /// `annotations` or `env`.
+        field: &'static str,
+        /// Its name.
+        name: String,
+    },
     /// `gpus` names a type but asks for none.
     #[error("gpus: names a type but asks for 0 GPUs; leave the type out, or ask for at least 1")]
     TypeWithoutGpus,
@@ -96,6 +109,12 @@ impl JobFile {
         }
         if self.gpus.count == 0 && self.gpus.gpu_type.is_some() {
             return Err(Error::TypeWithoutGpus);
+        }
+        if let Some(name) = self.annotations.keys().find(|name| name.starts_with(RESERVED_ANNOTATIONS)) {
+            return Err(Error::Reserved { field: "annotations", name: name.clone() });
+        }
+        if let Some(name) = self.env.keys().find(|name| name.starts_with(RESERVED_VARIABLES)) {
+            return Err(Error::Reserved { field: "env", name: name.clone() });
         }
         Ok(RunSpec {
             queue: self.queue.clone(),
@@ -163,6 +182,14 @@ mod tests {
             (r#"{"gpus": 1, "run": " "}"#, Error::EmptyRun),
             (r#"{"gpus": 1, "nodes": 0, "run": "x"}"#, Error::NoNodes),
             (r#"{"gpus": "0x H100", "run": "x"}"#, Error::TypeWithoutGpus),
+            (
+                r#"{"gpus": 1, "run": "x", "annotations": {"warpyard.dev/gang-size": "7"}}"#,
+                Error::Reserved { field: "annotations", name: "warpyard.dev/gang-size".to_owned() },
+            ),
+            (
+                r#"{"gpus": 1, "run": "x", "env": {"WARPYARD_RUN": "y"}}"#,
+                Error::Reserved { field: "env", name: "WARPYARD_RUN".to_owned() },
+            ),
         ] {
             assert_eq!(parse(json).compile("image"), Err(expect), "{json}");
         }

@@ -46,7 +46,7 @@ impl Session {
             self.global.server.as_deref().or(self.config.server.as_deref()).ok_or_else(not_logged_in)?;
         let token = match self.given_token()? {
             Some(token) => token,
-            None => stored_token(&self.config, server).ok_or_else(not_logged_in)?,
+            None => stored_token(&self.config, server).ok_or_else(|| self.no_token_for(server))?,
         };
         Ok(Client::new(server, &token)?)
     }
@@ -56,8 +56,11 @@ impl Session {
         self.global.namespace.as_deref().or(self.config.namespace.as_deref())
     }
 
-    /// The namespace; it is an error not to know one.
+    /// The namespace; it is an error not to know one. Who has not logged in is told that first.
     pub fn required_namespace(&self) -> Result<&str, Failure> {
+        if self.namespace().is_none() {
+            self.client()?;
+        }
         self.namespace().ok_or_else(|| {
             Failure::new(Exit::Usage, "in which namespace?").hint(
                 "give --namespace NAMESPACE, set WARPYARD_NAMESPACE, or log in with --namespace to make it the default",
@@ -100,6 +103,16 @@ impl Session {
         })?;
         config::save(&path, config).map_err(|error| unusable(&path, &error))?;
         Ok(path)
+    }
+
+    fn no_token_for(&self, server: &str) -> Failure {
+        match (&self.config.server, &self.config.token) {
+            (Some(stored), Some(_)) => {
+                let message = format!("your login is for {stored}, and its token is not sent to {server}");
+                Failure::new(Exit::Auth, message).hint("give --token-file FILE too, or log in there")
+            }
+            _ => not_logged_in(),
+        }
     }
 
     fn given_token(&self) -> Result<Option<String>, Failure> {

@@ -132,9 +132,12 @@ fn try_type(
     Ok(Some(GangPlacement { gang: request.key.clone(), queue, run: request.run.clone(), members }))
 }
 
-/// What can never be comes first, then in the order in which it was found.
+/// What can never be comes first, then what no node could satisfy, then in the order in which it was found.
 fn not_placed(mut reasons: Vec<WaitReason>) -> Verdict {
-    reasons.sort_by_key(|reason| !reason.is_never());
+    let no_such_node = |it: &WaitReason| {
+        matches!(it, WaitReason::NoSuchGpuType { .. } | WaitReason::TooLargeForAnyNode { .. })
+    };
+    reasons.sort_by_key(|reason| (!reason.is_never(), !no_such_node(reason)));
     let mut seen = std::collections::HashSet::new();
     reasons.retain(|reason| seen.insert(reason.clone()));
     reasons.truncate(REASONS_MAX);

@@ -154,9 +154,13 @@ pub async fn submit(
     let dry_run = query?.0.dry_run;
     let job_file = body?.0;
 
-    let spec = job_file.compile(server.default_image()).map_err(|error| {
+    let mut spec = job_file.compile(server.default_image()).map_err(|error| {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "InvalidJobFile", error.to_string())
     })?;
+    // Written down, because which queue serves the namespace may change, and a run is a record.
+    if spec.queue.is_none() {
+        spec.queue = server.cache()?.queues().of_namespace(namespace.as_str()).map(str::to_owned);
+    }
     let name = job_file.name.as_deref();
     let run = writes::create_run(server.client(), &identity, namespace.as_str(), name, spec, dry_run).await?;
     if dry_run {
