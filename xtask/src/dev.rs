@@ -51,18 +51,8 @@ pub fn run(args: &DevArgs) -> anyhow::Result<()> {
         )
     })?;
     eprintln!("building …");
-    commands::run(&mut cargo(&[
-        "build",
-        "--bins",
-        "-p",
-        "scheduler",
-        "-p",
-        "controllers",
-        "-p",
-        "api-server",
-        "-p",
-        "cli",
-    ]))?;
+    // The whole workspace, so that dependencies keep the features that tests build them with.
+    commands::run(&mut cargo(&["build", "--workspace", "--bins"]))?;
     let runtime = tokio::runtime::Runtime::new().context("failed to start the async runtime")?;
     runtime.block_on(bring_up(args))
 }

@@ -13,8 +13,8 @@ pub struct E2eArgs {
 
 /// Builds our binaries with their failpoints, then runs the tests against them.
 pub fn run(args: &E2eArgs) -> anyhow::Result<()> {
-    let packages = ["-p", "scheduler", "-p", "controllers", "-p", "api-server", "-p", "cli"];
-    commands::run(cargo(&["build", "--bins", "--features", "scheduler/failpoints"]).args(packages))?;
-    let mut test = cargo(&["test", "-p", "e2e", "--test", "e2e", "--", "--nocapture", "--test-threads=1"]);
+    // The whole workspace each time: with a part of it, dependencies get other features and are all built again.
+    commands::run(&mut cargo(&["build", "--workspace", "--bins", "--features", "scheduler/failpoints"]))?;
+    let mut test = cargo(&["test", "--workspace", "--test", "e2e", "--", "--nocapture", "--test-threads=1"]);
     commands::run(test.args(&args.filters))
 }
