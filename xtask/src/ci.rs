@@ -1,6 +1,6 @@
 //! What CI runs, in order; the times at the end say where they went.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use test_cluster::figures;
 
@@ -9,7 +9,7 @@ use crate::{deny, e2e, engine};
 
 /// Runs every step; the first that fails ends the run, with the times so far printed all the same.
 pub fn run_steps(steps: &[Step]) -> anyhow::Result<Vec<(&'static str, Duration)>> {
-    let mut times = Vec::new();
+    let mut times: Vec<_> = time_to_build_xtask().into_iter().collect();
     for step in steps {
         eprintln!("── {} ──", step.name);
         let began = Instant::now();
@@ -57,6 +57,13 @@ pub fn run() -> anyhow::Result<()> {
         times.iter().filter(|(name, _)| ![ENGINE, TOOLS].contains(name)).map(|(_, took)| *took).sum();
     figures::print("ci.cached_minutes", cached.as_secs_f64() / 60.0, "minutes", "bar: 20");
     Ok(())
+}
+
+/// How long it took from the start of `.ci/run`, which says when that was, until this program ran.
+fn time_to_build_xtask() -> Option<(&'static str, Duration)> {
+    let began: u64 = std::env::var("WARPYARD_CI_BEGAN").ok()?.parse().ok()?;
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(began)).ok()?;
+    Some(("build xtask", elapsed))
 }
 
 fn print_times(times: &[(&'static str, Duration)]) {
