@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 
 use crate::duration;
 use crate::gpu_request::GpuRequest;
+use crate::names::{RESERVED_ANNOTATION_PREFIX, RESERVED_VARIABLE_PREFIX};
 use crate::run::{EnvironmentVariable, PodAnnotation, PriorityTier, RunSpec};
 use crate::text;
 
@@ -68,11 +69,6 @@ pub struct JobFile {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Annotations that begin so steer the scheduler.
-const RESERVED_ANNOTATIONS: &str = "warpyard.dev/";
-/// Variables that begin so say which run and attempt a member belongs to.
-const RESERVED_VARIABLES: &str = "WARPYARD_";
-
 /// Why a job file does not compile.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
@@ -110,10 +106,11 @@ impl JobFile {
         if self.gpus.count == 0 && self.gpus.gpu_type.is_some() {
             return Err(Error::TypeWithoutGpus);
         }
-        if let Some(name) = self.annotations.keys().find(|name| name.starts_with(RESERVED_ANNOTATIONS)) {
+        if let Some(name) = self.annotations.keys().find(|name| name.starts_with(RESERVED_ANNOTATION_PREFIX))
+        {
             return Err(Error::Reserved { field: "annotations", name: name.clone() });
         }
-        if let Some(name) = self.env.keys().find(|name| name.starts_with(RESERVED_VARIABLES)) {
+        if let Some(name) = self.env.keys().find(|name| name.starts_with(RESERVED_VARIABLE_PREFIX)) {
             return Err(Error::Reserved { field: "env", name: name.clone() });
         }
         Ok(RunSpec {

@@ -53,6 +53,11 @@ pub const GPU_NODE_TAINT: &str = "warpyard.dev/gpu";
 /// The resource name that NVIDIA's device plugin offers.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
+/// Annotations that begin so steer the scheduler: a Run's own annotations must not.
+pub const RESERVED_ANNOTATION_PREFIX: &str = "warpyard.dev/";
+/// Variables that begin so say which run and attempt a member belongs to: a Run's own variables must not.
+pub const RESERVED_VARIABLE_PREFIX: &str = "WARPYARD_";
+
 /// Finalizer on a Run and on its Jobs: an attempt's end is recorded in the Run before the Job may vanish,
 /// so that an outside deletion is always seen and never mistaken for "not created yet".
 pub const RUN_FINALIZER: &str = "warpyard.dev/run";

@@ -187,7 +187,8 @@ fn after(attempt: &Attempt, run: &Run, job: Option<&JobFacts>) -> Step {
     }
 }
 
-fn is_ours(run: &Run, job: &JobFacts) -> bool {
+/// Whether this very Run controls the Job.
+pub fn is_ours(run: &Run, job: &JobFacts) -> bool {
     job.owner_uid.is_some() && job.owner_uid == run.metadata.uid
 }
 

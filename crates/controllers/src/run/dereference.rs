@@ -6,6 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, ListParams};
 use kube::runtime::reflector::ObjectRef;
 
+use super::decide::is_ours;
 use super::job::JobFacts;
 use super::member::Member;
 use super::{Context, Error};
@@ -36,7 +37,7 @@ pub async fn job(context: &Context, run: &RunKey, object: &Run) -> Result<Option
 fn is_the_attempts(job: &JobFacts, attempt: &Attempt, run: &Run) -> bool {
     match &attempt.job_uid {
         Some(recorded) => *recorded == job.uid,
-        None => job.owner_uid.is_some() && job.owner_uid == run.metadata.uid,
+        None => is_ours(run, job),
     }
 }
 

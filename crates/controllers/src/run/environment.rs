@@ -24,9 +24,6 @@ use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector};
 use super::build::AttemptNames;
 use super::validate::ValidatedRun;
 
-/// Variables with this prefix are always ours.
-pub const RESERVED_PREFIX: &str = "WARPYARD_";
-
 /// Where member 0 listens, unless the job file says otherwise; torchrun's own default.
 const MASTER_PORT: &str = "29500";
 

@@ -3,14 +3,10 @@
 //! Everything else (quantities, image, label characters) is judged by the API server when the Job is created: it
 //! knows the rules better, and its refusal ends the Run with its own words.
 
+use api_types::names::{RESERVED_ANNOTATION_PREFIX, RESERVED_VARIABLE_PREFIX};
 use api_types::{Run, RunSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
-
-use super::environment;
-
-/// Annotations with this prefix steer our own components, so a job file cannot set them.
-const RESERVED_ANNOTATION_PREFIX: &str = "warpyard.dev/";
 
 /// A Run that can be built: its name makes valid host names, and nothing in it contradicts what we set ourselves.
 #[derive(Debug, Clone)]
@@ -39,7 +35,7 @@ pub enum Invalid {
     /// An environment variable is ours.
     #[error(
         "environment variable `{0}` is reserved: names that start with `{prefix}` are set by warpyard itself",
-        prefix = environment::RESERVED_PREFIX
+        prefix = RESERVED_VARIABLE_PREFIX
     )]
     Environment(String),
     /// The object lacks what the API server always sets.
@@ -73,7 +69,7 @@ pub fn validate(run: &Run) -> Result<ValidatedRun, Invalid> {
     {
         return Err(Invalid::Annotation(annotation.name.clone()));
     }
-    if let Some(variable) = run.spec.env.iter().find(|v| v.name.starts_with(environment::RESERVED_PREFIX)) {
+    if let Some(variable) = run.spec.env.iter().find(|v| v.name.starts_with(RESERVED_VARIABLE_PREFIX)) {
         return Err(Invalid::Environment(variable.name.clone()));
     }
     Ok(ValidatedRun { name, namespace, owner, spec: run.spec.clone() })
