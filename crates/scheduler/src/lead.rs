@@ -125,7 +125,10 @@ impl Leader {
             }
         };
         let why = tokio::select! {
-            message = self.fenced.fenced() => format!("the API server refused a write: {message}"),
+            message = self.fenced.fenced() => {
+                cluster_apply::failpoint!("fenced");
+                format!("the API server refused a write: {message}")
+            }
             () = late => format!("could not list everything within {limit:?} after taking the lease"),
             binder = &mut ended => {
                 // Only a panic drops the sender: the thread has said why.

@@ -19,11 +19,10 @@ async fn a_leader_that_was_stopped_before_its_binds_is_refused_when_it_goes_on()
     create_queue(&client, "nlp", None, &[("H100", 32)], &["nlp"]).await?;
     let platform = Platform::debug(&cluster);
 
-    // The old leader pauses between its plan and its binds; once it has lost its lease it lingers for a moment, so
-    // that the binds it had decided are really sent.
-    let mut old = platform
-        .scheduler("old", LeaseTimes::Short, "before-binds=1*sleep(3000);lease-lost=sleep(3000)")
-        .await?;
+    // The old leader pauses between its plan and its binds. Whether it learns first that its lease is lost or that
+    // one of its status writes is refused, it lingers, so that the binds it had decided are really sent.
+    let lingers = "before-binds=1*sleep(3000);lease-lost=sleep(8000);fenced=sleep(8000)";
+    let mut old = platform.scheduler("old", LeaseTimes::Short, lingers).await?;
     old.ready().await?;
     // The new leader never binds in this test, so that every pod would still be free for the old one's bind.
     let mut new = platform.scheduler("new", LeaseTimes::Short, "before-binds=sleep(60000)").await?;
@@ -44,7 +43,7 @@ async fn a_leader_that_was_stopped_before_its_binds_is_refused_when_it_goes_on()
     old.thaw();
 
     let (mut attempted, mut refused) = (0, 0);
-    wait::until("the old leader has ended", Duration::from_secs(20), || {
+    wait::until("the old leader has ended", Duration::from_secs(30), || {
         let ended = old.process().exit_status();
         async move { Ok(ended) }
     })
