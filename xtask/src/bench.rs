@@ -1,8 +1,12 @@
 //! `cargo xtask bench …`: measurements, each in one run against its reference.
 
-use clap::{Args, Subcommand};
+use std::process::Command;
 
-use crate::commands::{self, cargo};
+use clap::{Args, Subcommand};
+use test_cluster::figures::target_folder;
+
+use crate::commands::{self, cargo, repository_root};
+use crate::{e2e, packages, portal};
 
 /// Arguments of `cargo xtask bench`.
 #[derive(Args)]
@@ -22,28 +26,39 @@ enum Bench {
         #[arg(long, default_value_t = 4_000)]
         pods: usize,
     },
+    /// The ledger: random histories against a naive model, kills on a real cluster, a million lines.
+    Ledger,
+    /// The portal: sizes, a real browser, 10,000 runs, 500 open pages.
+    Portal,
 }
 
 /// Builds what is measured with optimisation, then measures.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match args.what {
         Bench::Bind { nodes, pods } => {
-            commands::run(&mut cargo(&["build", "--release", "--bins", "-p", "scheduler", "-p", "e2e"]))?;
             let (nodes, pods) = (nodes.to_string(), pods.to_string());
-            let bench = [
-                "run",
-                "--release",
-                "-p",
-                "e2e",
-                "--bin",
-                "bench-bind",
-                "--",
-                "--nodes",
-                &nodes,
-                "--pods",
-                &pods,
-            ];
-            commands::run(&mut cargo(&bench))
+            measure("bench-bind", &["--nodes", &nodes, "--pods", &pods])
+        }
+        Bench::Ledger => {
+            packages::install()?;
+            let histories = ["test", "-p", "costing", "--test", "it", "histories", "--", "--nocapture"];
+            commands::run_and_keep_figures(&mut cargo(&histories))?;
+            e2e::run(&e2e::E2eArgs::only("ledger::"))?;
+            measure("bench-ledger", &[])
+        }
+        Bench::Portal => {
+            packages::install()?;
+            portal::check()?;
+            portal::browse_mocked()?;
+            e2e::run(&e2e::E2eArgs::only("portal::"))?;
+            measure("bench-portal", &[])
         }
     }
+}
+
+/// Runs a benchmark of crate `e2e`; it starts our binaries of the same build.
+fn measure(name: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    commands::run(&mut cargo(&["build", "--release", "--workspace", "--bins"]))?;
+    let mut bench = Command::new(target_folder().join("release").join(name));
+    commands::run(bench.args(arguments).current_dir(repository_root()))
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::commands::{self, cargo};
+use crate::{packages, portal};
 
 /// Arguments of `cargo xtask e2e`.
 #[derive(Args, Default)]
@@ -11,8 +12,17 @@ pub struct E2eArgs {
     filters: Vec<String>,
 }
 
+impl E2eArgs {
+    /// Only tests whose name contains this.
+    pub fn only(filter: &str) -> Self {
+        Self { filters: vec![filter.to_owned()] }
+    }
+}
+
 /// Builds our binaries with their failpoints, then runs the tests against them.
 pub fn run(args: &E2eArgs) -> anyhow::Result<()> {
+    packages::install()?;
+    portal::build_if_stale()?;
     // The whole workspace each time: with a part of it, dependencies get other features and are all built again.
     commands::run(&mut cargo(&["build", "--workspace", "--bins", "--features", "scheduler/failpoints"]))?;
     let mut test = cargo(&["test", "--workspace", "--test", "e2e", "--", "--nocapture", "--test-threads=1"]);

@@ -9,3 +9,6 @@ pub mod deny;
 pub mod dev;
 pub mod e2e;
 pub mod engine;
+pub mod packages;
+pub mod portal;
+pub mod quickstart;

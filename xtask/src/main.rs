@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use xtask::{bench, ci, codegen, dev, e2e, engine};
+use xtask::{bench, ci, codegen, dev, e2e, engine, packages, portal, quickstart};
 
 /// Warpyard's developer commands.
 #[derive(Parser)]
@@ -16,24 +16,33 @@ struct Args {
 enum Verb {
     /// Build the real servers (API server, etcd, KWOK, …) from their pins, into a cache.
     Engine(engine::EngineArgs),
+    /// Install the programs of the distribution that tests run on (PostgreSQL, Chromium), where they are missing.
+    Packages,
+    /// Build the portal, which the API server embeds.
+    Portal,
     /// Write the generated files: CRDs, OpenAPI document, schema, CLI reference.
     Codegen,
     /// Run everything that CI runs, and print how long each step took.
     Ci,
     /// Run the end-to-end tests on the real servers; names filter them.
     E2e(e2e::E2eArgs),
+    /// Run the README's quickstart as it is written.
+    Quickstart,
     /// Measure.
     Bench(bench::BenchArgs),
-    /// Bring the whole platform up on this machine, with fake GPU nodes and three teams.
+    /// Bring the whole platform up on this machine, with fake GPU nodes, three teams and their jobs.
     Dev(dev::DevArgs),
 }
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().verb {
         Verb::Engine(args) => engine::run(&args),
+        Verb::Packages => packages::install(),
+        Verb::Portal => portal::build(),
         Verb::Codegen => codegen::write_all(),
         Verb::Ci => ci::run(),
         Verb::E2e(args) => e2e::run(&args),
+        Verb::Quickstart => quickstart::run(),
         Verb::Bench(args) => bench::run(&args),
         Verb::Dev(args) => dev::run(&args),
     }

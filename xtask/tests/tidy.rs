@@ -39,7 +39,7 @@ fn pure_crates_see_no_runtime_client_clock_or_os_randomness() {
         .filter(|package| is_marked_pure(&package.metadata))
         .collect();
     let names: BTreeSet<&str> = pure.iter().map(|package| package.name.as_str()).collect();
-    for expected in ["api-types", "cluster-convert", "cluster-model", "placement", "plan-check"] {
+    for expected in ["api-types", "cluster-convert", "cluster-model", "costing", "placement", "plan-check"] {
         assert!(names.contains(expected), "{expected} must say `[package.metadata.warpyard] pure = true`");
     }
     for package in pure {

@@ -8,13 +8,18 @@
 //! It never sends a token in plain text over a network, never follows a redirect with it, never prints it, and
 //! never retries: whoever calls knows whether that is safe.
 
+mod cost;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
-use api_types::rest::{Page, Problem, QueueView, RunSummary, RunView, WhoAmI, Why};
+use api_types::rest::{MemberView, NodeView, Page, Problem, QueueView, RunSummary, RunView, WhoAmI, Why};
 use api_types::{JobFile, RunPhase};
-use reqwest::{Method, RequestBuilder, Response, Url};
+use reqwest::header::HeaderMap;
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
+
+pub use crate::cost::{CostFilter, CsvPage};
 
 /// The server gives up on a request after 30 s; a little more for the way.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(35);
@@ -151,6 +156,28 @@ impl Client {
         self.call(self.request(Method::GET, &["v1", "namespaces", namespace, "runs", name])).await
     }
 
+    /// `listMembers`
+    pub async fn list_members(
+        &self,
+        namespace: &str,
+        name: &str,
+        limit: Option<u16>,
+        continue_token: Option<&str>,
+    ) -> Result<Page<MemberView>, Error> {
+        let request = self.request(Method::GET, &["v1", "namespaces", namespace, "runs", name, "members"]);
+        self.call(with_query(request, page_query(limit, continue_token))).await
+    }
+
+    /// `listNodes`
+    pub async fn list_nodes(
+        &self,
+        limit: Option<u16>,
+        continue_token: Option<&str>,
+    ) -> Result<Page<NodeView>, Error> {
+        let request = self.request(Method::GET, &["v1", "nodes"]);
+        self.call(with_query(request, page_query(limit, continue_token))).await
+    }
+
     /// `explainRun`
     pub async fn explain_run(&self, namespace: &str, name: &str) -> Result<Why, Error> {
         self.call(self.request(Method::GET, &["v1", "namespaces", namespace, "runs", name, "why"])).await
@@ -167,11 +194,8 @@ impl Client {
         limit: Option<u16>,
         continue_token: Option<&str>,
     ) -> Result<Page<QueueView>, Error> {
-        let query = [
-            ("limit", limit.map(|limit| limit.to_string())),
-            ("continue", continue_token.map(str::to_owned)),
-        ];
-        self.call(with_query(self.request(Method::GET, &["v1", "queues"]), query)).await
+        let request = self.request(Method::GET, &["v1", "queues"]);
+        self.call(with_query(request, page_query(limit, continue_token))).await
     }
 
     /// `getQueue`
@@ -186,15 +210,19 @@ impl Client {
     }
 
     async fn call<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
+        let (status, _, body) = self.answer(request).await?;
+        serde_json::from_slice(&body).map_err(|_| self.unexpected(status))
+    }
+
+    /// What a successful answer holds.
+    async fn answer(&self, request: RequestBuilder) -> Result<(StatusCode, HeaderMap, Vec<u8>), Error> {
         let response = request.send().await.map_err(|source| self.transport(source))?;
-        let status = response.status();
-        let unexpected =
-            || Error::UnexpectedAnswer { server: self.server().to_owned(), status: status.as_u16() };
-        let body = self.body(response).await?.ok_or_else(unexpected)?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = self.body(response).await?.ok_or_else(|| self.unexpected(status))?;
         if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|_| unexpected());
+            return Ok((status, headers, body));
         }
-        Err(serde_json::from_slice(&body).map_or_else(|_| unexpected(), Error::Problem))
+        Err(serde_json::from_slice(&body).map_or_else(|_| self.unexpected(status), Error::Problem))
     }
 
     /// The body, or `None` if it is longer than any answer.
@@ -209,9 +237,17 @@ impl Client {
         Ok(Some(body))
     }
 
+    fn unexpected(&self, status: StatusCode) -> Error {
+        Error::UnexpectedAnswer { server: self.server().to_owned(), status: status.as_u16() }
+    }
+
     fn transport(&self, source: reqwest::Error) -> Error {
         Error::Transport { server: self.server().to_owned(), source: source.without_url() }
     }
+}
+
+fn page_query(limit: Option<u16>, continue_token: Option<&str>) -> [(&'static str, Option<String>); 2] {
+    [("limit", limit.map(|limit| limit.to_string())), ("continue", continue_token.map(str::to_owned))]
 }
 
 fn with_query<const N: usize>(request: RequestBuilder, query: [(&str, Option<String>); N]) -> RequestBuilder {

@@ -26,6 +26,13 @@ pub struct Args {
     /// The image of job files that name none.
     #[arg(long, value_name = "IMAGE", default_value = "pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime")]
     pub default_image: String,
+    /// File with the URL of the ledger's database, for the role `warpyard_reader`. Without it nothing has a cost, and
+    /// all else works.
+    #[arg(long, value_name = "FILE")]
+    pub database_url_file: Option<PathBuf>,
+    /// The cluster's name in the ledger; the same as the controllers'.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub cluster: String,
 }
 
 /// Tokens would cross the network in plain text.

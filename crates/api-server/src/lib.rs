@@ -4,28 +4,28 @@
 //!   request ─► bounds ─► login (TokenReview) ─► may they? (SubjectAccessReview) ─┬─► read:  cache ─► view
 //!                             │ 401                  │ 403                       └─► write: Kubernetes, as the caller
 //!                                                                                        (impersonation)
-//!   Kubernetes ── watch ─► cluster_cache (runs, queues) ─► every reader
+//!   Kubernetes ── watch ─► cluster_cache (runs, queues, nodes, pods) ─┬─► every reader
+//!                                                                     └─► events ─► every open page
+//!   PostgreSQL ── ledger, in the caller's scope ─► cost
 //! ```
 //!
 //! It has no permissions of its own to give: Kubernetes RBAC decides who sees and does what. It never writes as
-//! itself, never keeps or logs a token, has no route without a login but health, and never tells whether
-//! something exists to somebody who may not see it.
+//! itself, never logs a token or keeps one readable, has no route without a login but health, the portal's files
+//! and the login itself, and never tells whether something exists to somebody who may not see it.
 
+pub mod access;
 pub mod args;
-pub mod authentication;
-pub mod authorization;
-pub mod cluster_cache;
-pub mod expiring_cache;
-pub mod identity;
+pub mod cache;
+pub mod cost;
+pub mod events;
+pub mod http;
 pub mod metrics;
 pub mod names;
 pub mod openapi;
-pub mod page_token;
-pub mod problem;
-pub mod queue_index;
+pub mod portal;
 pub mod routes;
-pub mod run_index;
 pub mod server;
+pub mod session;
 pub mod views;
 pub mod writes;
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use api_server::args::Args;
-use api_server::cluster_cache::ClusterCache;
+use api_server::cache::cluster_cache::ClusterCache;
+use api_server::cost::ledger::Ledger;
+use api_server::http::connections;
 use api_server::metrics::Metrics;
 use api_server::server::{Server, router};
 use clap::Parser;
@@ -19,18 +21,23 @@ use tracing::info;
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let address = args.checked_listen()?;
-    let Args { common, listen: _, behind_tls: _, address_file, default_image } = args;
+    let Args { common, listen: _, behind_tls, address_file, default_image, database_url_file, cluster } =
+        args;
     logs::init(common.log_format);
     let stop = shutdown::on_signal()?;
     let client = client::connect(common.kubeconfig.as_deref()).await?;
 
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
-    let readiness = Readiness::starting("does not know all runs and queues yet");
+    let readiness = Readiness::starting("does not know all runs, queues, nodes and pods yet");
     health::serve(common.health_listen, readiness.clone(), Arc::new(registry), stop.clone()).await?;
 
     let cache = Arc::new(ClusterCache::default());
-    let server = Arc::new(Server::new(client.clone(), Arc::clone(&cache), default_image, metrics));
+    let ledger = database_url_file.map(|file| Ledger::open(&file, &cluster)).transpose()?;
+    let server = Server::new(client.clone(), Arc::clone(&cache), default_image, metrics)
+        .behind_tls(behind_tls)
+        .with_ledger(ledger);
+    let server = Arc::new(server);
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let address = listener.local_addr()?;
     if let Some(path) = address_file {
@@ -39,10 +46,17 @@ async fn main() -> anyhow::Result<()> {
     }
     info!(%address, "Listening.");
 
-    let serve = axum::serve(listener, router(server)).with_graceful_shutdown(stop.clone().cancelled_owned());
+    // Streams have no end of their own, and the server stops only when every answer has ended.
+    let close_streams = async {
+        stop.cancelled().await;
+        server.events().close();
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
-        result = serve => result.context("cannot go on serving"),
+        () = connections::serve(listener, router(Arc::clone(&server)), stop.clone()) => Ok(()),
         result = follow(&cache, client, &readiness) => result,
+        () = server.events().publish(&cache) => unreachable!("it waits for ever"),
+        () = close_streams => unreachable!("it waits for ever"),
     }
 }
 

@@ -12,6 +12,21 @@ pub struct NamespaceName(String);
 #[serde(try_from = "String")]
 pub struct ObjectName(String);
 
+/// A part of a run's name that is searched for.
+#[derive(Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub struct SearchText(String);
+
+/// The name of a user, as Kubernetes knows them.
+#[derive(Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub struct UserName(String);
+
+/// The longest text that is searched for; no run's name is longer.
+const SEARCH_LENGTH_MAX: usize = 63;
+/// The longest name of a user that is searched for.
+const USER_LENGTH_MAX: usize = 253;
+
 /// Why a name is none.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not a name: it has lower-case letters, digits and `-`, and starts and ends with a letter or digit")]
@@ -47,6 +62,40 @@ impl TryFrom<String> for ObjectName {
     }
 }
 
+impl SearchText {
+    /// Whether a name has it in it; names have no upper case.
+    pub fn is_in(&self, name: &str) -> bool {
+        name.contains(&self.0)
+    }
+}
+
+impl UserName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for SearchText {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.len() > SEARCH_LENGTH_MAX {
+            return Err(format!("a search has at most {SEARCH_LENGTH_MAX} bytes"));
+        }
+        Ok(Self(text.to_lowercase()))
+    }
+}
+
+impl TryFrom<String> for UserName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let fits = (1..=USER_LENGTH_MAX).contains(&name.len());
+        if fits { Ok(Self(name)) } else { Err(format!("a user's name has 1 to {USER_LENGTH_MAX} bytes")) }
+    }
+}
+
 /// Whether Kubernetes takes it as a namespace's name.
 pub fn is_dns_label(name: &str) -> bool {
     let is_alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -64,7 +113,16 @@ pub fn is_dns_subdomain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_dns_label, is_dns_subdomain};
+    use super::{SearchText, is_dns_label, is_dns_subdomain};
+
+    #[test]
+    fn a_search_finds_parts_of_names_in_any_case_and_is_bounded() {
+        let search = |text: &str| SearchText::try_from(text.to_owned());
+        assert!(search("LLAMA").is_ok_and(|text| text.is_in("ft-llama-3")));
+        assert!(search("").is_ok_and(|text| text.is_in("anything")));
+        assert!(search("mistral").is_ok_and(|text| !text.is_in("ft-llama-3")));
+        assert!(search(&"a".repeat(64)).is_err());
+    }
 
     #[test]
     fn only_names_that_are_safe_in_a_url_pass() {

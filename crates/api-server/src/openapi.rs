@@ -1,11 +1,15 @@
 //! The API's description, made from the routes that are served, so that it cannot say anything else.
 
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
 
-use crate::server::{protected_routes, public_routes};
+use crate::server::{protected_routes, public_routes, session_routes};
+use crate::session::cookie;
 
 const SECURITY_SCHEME: &str = "bearer";
+const SESSION_SCHEME: &str = "session";
 
 /// The OpenAPI 3.1 document.
 pub fn openapi() -> OpenApi {
@@ -14,8 +18,8 @@ pub fn openapi() -> OpenApi {
         .version("v1")
         .description(Some(
             "Submit GPU runs and see what becomes of them. Every operation but health needs a bearer token that \
-             the Kubernetes API server accepts; what the caller may see and do is decided by Kubernetes RBAC on \
-             runs.warpyard.dev and queues.warpyard.dev.",
+             the Kubernetes API server accepts, or the portal's session, which is such a token exchanged; what the \
+             caller may see and do is decided by Kubernetes RBAC on runs.warpyard.dev, queues.warpyard.dev and nodes.",
         ))
         .license(Some(utoipa::openapi::LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
         .build();
@@ -23,15 +27,25 @@ pub fn openapi() -> OpenApi {
         .scheme(HttpAuthScheme::Bearer)
         .description(Some("A token that the Kubernetes API server accepts: OIDC, or a service account's."))
         .build();
+    let session = ApiKeyValue::with_description(
+        cookie::NAME,
+        "The portal's session. Requests with it must come from the portal's own pages.",
+    );
     let base = OpenApiBuilder::new()
         .info(info)
         .components(Some(
-            ComponentsBuilder::new().security_scheme(SECURITY_SCHEME, SecurityScheme::Http(scheme)).build(),
+            ComponentsBuilder::new()
+                .security_scheme(SECURITY_SCHEME, SecurityScheme::Http(scheme))
+                .security_scheme(SESSION_SCHEME, SecurityScheme::ApiKey(ApiKey::Cookie(session)))
+                .build(),
         ))
-        .security(Some([SecurityRequirement::new(SECURITY_SCHEME, Vec::<String>::new())]))
+        .security(Some(
+            [SECURITY_SCHEME, SESSION_SCHEME].map(|scheme| SecurityRequirement::new(scheme, [""; 0])),
+        ))
         .build();
     let mut document = base;
     document.merge(public_routes().into_openapi());
+    document.merge(session_routes().into_openapi());
     document.merge(protected_routes().into_openapi());
     document
 }
@@ -75,7 +89,10 @@ mod tests {
         for (path, method, operation) in operations() {
             let is_health = ["/healthz", "/readyz"].contains(&path.as_str());
             let is_public = operation["security"] == serde_json::json!([{}]);
-            assert_eq!(is_public, is_health, "{method} {path}");
+            assert_eq!(is_public, is_health || path == "/v1/session", "{method} {path}");
+            if is_public && method == "delete" {
+                continue;
+            }
             for status in ["401", "403", "503"] {
                 assert_eq!(
                     operation["responses"].get(status).is_some(),
@@ -103,9 +120,16 @@ mod tests {
                 "getQueue",
                 "getReadiness",
                 "getRun",
+                "getRunCost",
+                "listMembers",
+                "listNodes",
                 "listQueues",
                 "listRuns",
+                "logIn",
+                "logOut",
+                "reportCost",
                 "stopRun",
+                "streamEvents",
                 "submitRun",
                 "whoAmI"
             ]

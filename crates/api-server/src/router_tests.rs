@@ -1,4 +1,5 @@
-//! The whole router against a stand-in for Kubernetes: alice may do everything in `team-a` and see queue `qa`.
+//! The whole router against a stand-in for Kubernetes: alice may do everything in `team-a`, see queue `qa`, and list
+//! nodes.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,16 +13,16 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tower::{ServiceExt, service_fn};
 
-use crate::cluster_cache::ClusterCache;
+use crate::cache::cluster_cache::ClusterCache;
 use crate::metrics::Metrics;
 use crate::server::{Server, router};
 
-const JOB_FILE: &str = r#"{"name": "new", "gpus": 1, "run": "true"}"#;
+pub(crate) const JOB_FILE: &str = r#"{"name": "new", "gpus": 1, "run": "true"}"#;
 
 /// What the stand-in was asked: method and path, and the headers.
-type Asked = Arc<Mutex<Vec<(String, HeaderMap)>>>;
+pub(crate) type Asked = Arc<Mutex<Vec<(String, HeaderMap)>>>;
 
-fn kubernetes(asked: Asked) -> Client {
+pub(crate) fn kubernetes(asked: Asked) -> Client {
     let service = service_fn(move |request: Request<KubeBody>| {
         let asked = Arc::clone(&asked);
         async move {
@@ -62,15 +63,15 @@ fn is_allowed(spec: &Value) -> bool {
     let attributes = &spec["resourceAttributes"];
     spec["user"] == "alice"
         && spec["groups"][0] == "vision"
-        && attributes["group"] == "warpyard.dev"
-        && match attributes["resource"].as_str() {
-            Some("runs") => attributes["namespace"] == "team-a",
-            Some("queues") => attributes["name"] == "qa",
+        && match (attributes["group"].as_str(), attributes["resource"].as_str()) {
+            (Some("warpyard.dev"), Some("runs")) => attributes["namespace"] == "team-a",
+            (Some("warpyard.dev"), Some("queues")) => attributes["name"] == "qa",
+            (Some(""), Some("nodes")) => attributes["verb"] == "list",
             _ => false,
         }
 }
 
-fn run(namespace: &str, name: &str) -> Run {
+pub(crate) fn run(namespace: &str, name: &str) -> Run {
     // Stopped already, so that an answer to `stop` need not wait for the cache.
     let mut run = Run::new(name, RunSpec { members: 1, stop: true, ..RunSpec::default() });
     run.metadata.namespace = Some(namespace.to_owned());
@@ -78,19 +79,29 @@ fn run(namespace: &str, name: &str) -> Run {
 }
 
 fn api_with(cache: ClusterCache) -> (Router, Asked) {
-    let asked = Asked::default();
-    let metrics = Metrics::new(&mut Registry::default());
-    let server = Server::new(kubernetes(Arc::clone(&asked)), Arc::new(cache), "image".to_owned(), metrics);
+    let (server, asked) = server_with(cache);
     (router(Arc::new(server)), asked)
 }
 
-fn api() -> (Router, Asked) {
-    let runs = vec![run("team-a", "one"), run("team-b", "one"), run("team-b", "two")];
-    let queues = ["qa", "qb"].map(|name| Queue::new(name, QueueSpec::default())).to_vec();
-    api_with(ClusterCache::complete_with(runs, queues))
+fn server_with(cache: ClusterCache) -> (Server, Asked) {
+    let asked = Asked::default();
+    let metrics = Metrics::new(&mut Registry::default());
+    let server = Server::new(kubernetes(Arc::clone(&asked)), Arc::new(cache), "image".to_owned(), metrics);
+    (server, asked)
 }
 
-async fn call(
+pub(crate) fn api() -> (Router, Asked) {
+    let (server, asked) = server();
+    (router(Arc::new(server)), asked)
+}
+
+pub(crate) fn server() -> (Server, Asked) {
+    let runs = vec![run("team-a", "one"), run("team-b", "one"), run("team-b", "two")];
+    let queues = ["qa", "qb"].map(|name| Queue::new(name, QueueSpec::default())).to_vec();
+    server_with(ClusterCache::complete_with(runs, queues))
+}
+
+pub(crate) async fn call(
     api: &Router,
     token: Option<&str>,
     method: Method,
@@ -109,7 +120,7 @@ async fn call(
 }
 
 /// Every operation of the document, with its parameters filled in.
-fn operations(namespace: &str, name: &str) -> Vec<(Method, String)> {
+pub(crate) fn operations(namespace: &str, name: &str) -> Vec<(Method, String)> {
     let document: Value = serde_json::from_str(&crate::openapi_json()).expect("the document is JSON");
     let paths = document["paths"].as_object().expect("the document has paths");
     paths
@@ -125,7 +136,7 @@ fn operations(namespace: &str, name: &str) -> Vec<(Method, String)> {
 }
 
 #[tokio::test]
-async fn every_route_but_health_answers_401_without_a_valid_token() {
+async fn every_route_but_health_and_the_login_answers_401_without_a_valid_token() {
     let (api, asked) = api();
     let mut protected = 0;
     for (method, path) in operations("team-a", "one") {
@@ -133,6 +144,12 @@ async fn every_route_but_health_answers_401_without_a_valid_token() {
             let (status, problem) = call(&api, token, method.clone(), &path, JOB_FILE).await;
             if ["/healthz", "/readyz"].contains(&path.as_str()) {
                 assert_eq!(status, StatusCode::OK, "{method} {path}");
+            } else if path == "/v1/session" {
+                assert_eq!(
+                    (status, &problem["code"]),
+                    (StatusCode::FORBIDDEN, &json!("CrossSite")),
+                    "{method}"
+                );
             } else {
                 assert_eq!(
                     (status, &problem["code"]),
@@ -143,7 +160,7 @@ async fn every_route_but_health_answers_401_without_a_valid_token() {
             }
         }
     }
-    assert_eq!(protected, 18, "nine operations, each without a token and with a wrong one");
+    assert_eq!(protected, 28, "fourteen operations, each without a token and with a wrong one");
     let questions = asked.lock().expect("not poisoned").clone();
     assert!(questions.iter().all(|(question, _)| question.ends_with("/tokenreviews")), "{questions:?}");
     assert_eq!(questions.len(), 1, "a refused token is remembered");
@@ -183,7 +200,7 @@ async fn a_namespace_that_the_caller_may_not_see_is_403_whether_the_run_exists_o
             }
         }
     }
-    assert_eq!(checked, 16, "four operations, two names, two bodies");
+    assert_eq!(checked, 24, "six operations, two names, two bodies");
     let (status, _) = call(&api, Some("alices"), Method::GET, "/v1/runs?namespace=team-b", "").await;
     assert_eq!(status, StatusCode::FORBIDDEN);
     for queue in ["qb", "none"] {
@@ -290,5 +307,42 @@ async fn what_is_too_large_or_malformed_is_refused_as_a_problem() {
     ] {
         let (status, problem) = call(&api, Some("alices"), method, path, body).await;
         assert_eq!((status.as_u16(), &problem["status"]), (expect, &json!(expect)), "{path} {problem}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_ledger_cost_says_so_after_the_caller_is_known_to_be_allowed() {
+    let (api, _) = api();
+    for path in [
+        "/v1/cost",
+        "/v1/cost?namespace=team-a",
+        "/v1/cost?queue=qa&by=queue",
+        "/v1/namespaces/team-a/runs/one/cost",
+    ] {
+        let (status, problem) = call(&api, Some("alices"), Method::GET, path, "").await;
+        assert_eq!((status.as_u16(), &problem["code"]), (503, &json!("NoLedger")), "{path} {problem}");
+        assert!(
+            problem["hint"].as_str().is_some_and(|hint| hint.contains("--database-url-file")),
+            "{problem}"
+        );
+    }
+    for others in ["/v1/cost?namespace=team-b", "/v1/cost?queue=qb"] {
+        let (status, _) = call(&api, Some("alices"), Method::GET, others, "").await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{others}");
+    }
+    for wrong in [
+        "limit=0",
+        "limit=1001",
+        "by=colour",
+        "since=yesterday",
+        "since=2026-11-02&until=2026-11-01",
+        "since=2025-01-01&until=2026-11-01",
+        "user=",
+        "continue=zz",
+        "nonsense=1",
+    ] {
+        let (status, problem) =
+            call(&api, Some("alices"), Method::GET, &format!("/v1/cost?{wrong}"), "").await;
+        assert_eq!((status.as_u16(), &problem["status"]), (400, &json!(400)), "{wrong} {problem}");
     }
 }

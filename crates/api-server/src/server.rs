@@ -11,19 +11,29 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use kube::Client;
 use tokio::sync::Semaphore;
+use tower_http::compression::CompressionLayer;
 use tracing::debug;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::authentication::{self, Authenticator};
-use crate::authorization::Authorizer;
-use crate::cluster_cache::ClusterCache;
+use crate::access::authentication::{self, Authenticator};
+use crate::access::authorization::Authorizer;
+use crate::cache::cluster_cache::ClusterCache;
+use crate::cost::ledger::{self, Ledger};
+use crate::events::Events;
+use crate::http::problem::ApiError;
+use crate::http::request_body;
+use crate::http::security_headers;
 use crate::metrics::Metrics;
-use crate::problem::ApiError;
-use crate::{openapi, routes as operations};
+use crate::openapi;
+use crate::portal;
+use crate::routes as operations;
+use crate::session::store::Sessions;
 
 /// The largest body: a job file with a long script, environment and annotations.
 const BODY_BYTES_MAX: usize = 256 * 1024;
+/// The largest body of a login: a token of 16 KiB, and JSON around it.
+const LOGIN_BYTES_MAX: usize = 20 * 1024;
 /// The longest a request may take, waiting included.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// Requests at one time; more are turned away at once. 512 × 256 KiB of body = 128 MiB at most.
@@ -35,10 +45,14 @@ pub struct Server {
     cache: Arc<ClusterCache>,
     authenticator: Authenticator,
     authorizer: Authorizer,
+    events: Events,
     default_image: String,
     openapi_document: Bytes,
     requests: Semaphore,
     metrics: Metrics,
+    sessions: Sessions,
+    behind_tls: bool,
+    ledger: Option<Ledger>,
 }
 
 impl Server {
@@ -47,13 +61,46 @@ impl Server {
         Self {
             authenticator: Authenticator::new(client.clone()),
             authorizer: Authorizer::new(client.clone()),
+            events: Events::default(),
             client,
             cache,
             default_image,
             openapi_document: openapi::openapi_json().into(),
             requests: Semaphore::new(REQUESTS_AT_ONCE),
             metrics,
+            sessions: Sessions::default(),
+            behind_tls: false,
+            ledger: None,
         }
+    }
+
+    /// Says that browsers come by TLS, and should never come by anything else.
+    #[must_use]
+    pub fn behind_tls(mut self, behind_tls: bool) -> Self {
+        self.behind_tls = behind_tls;
+        self
+    }
+
+    /// The portal's sessions.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The server's numbers.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The same server, with a ledger to read from if there is one.
+    #[must_use]
+    pub fn with_ledger(mut self, ledger: Option<Ledger>) -> Self {
+        self.ledger = ledger;
+        self
+    }
+
+    /// The ledger, if one was configured.
+    pub fn ledger(&self) -> Result<&Ledger, ApiError> {
+        self.ledger.as_ref().ok_or_else(ledger::not_configured)
     }
 
     /// Finds out who calls.
@@ -64,6 +111,11 @@ impl Server {
     /// Finds out what callers may do.
     pub fn authorizer(&self) -> &Authorizer {
         &self.authorizer
+    }
+
+    /// The streams of what changes.
+    pub fn events(&self) -> &Events {
+        &self.events
     }
 
     /// The client for writes, which are made as the caller.
@@ -91,22 +143,54 @@ impl Server {
     }
 }
 
-/// Everything that is served. What is not health is behind the login, also what does not exist.
+/// Everything that is served. What is neither health, nor the portal's files, nor its login is behind the login,
+/// also what does not exist.
+///
+/// ```text
+///   security headers ─► compression ─┬─► health
+///                                    └─► portal's files ─┬─► bounds ─► login and logout
+///                                                        └─► bounds ─► who calls? ─► body ─► the API
+/// ```
 pub fn router(server: Arc<Server>) -> Router {
-    let (public, _) = public_routes().split_for_parts();
+    let (health, _) = public_routes().split_for_parts();
+    let (session, _) = session_routes().split_for_parts();
     let (protected, _) = protected_routes().split_for_parts();
+    let session = session
+        .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn(|request, next| request_body::read_within(LOGIN_BYTES_MAX, request, next)));
     let protected = protected
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(Arc::clone(&server), authentication::require_login))
-        .layer(from_fn(bound_time))
-        .layer(from_fn_with_state(Arc::clone(&server), bound_requests))
-        .layer(from_fn_with_state(Arc::clone(&server), observe));
-    public.fallback_service(protected.with_state(Arc::clone(&server))).with_state(server)
+        .layer(from_fn(|request, next| request_body::read_within(BODY_BYTES_MAX, request, next)))
+        .layer(from_fn_with_state(Arc::clone(&server), authentication::require_login));
+    let protected = bounded(protected, &server).with_state(Arc::clone(&server));
+    let behind_portal = bounded(session, &server)
+        .fallback_service(protected)
+        .layer(from_fn_with_state(Arc::clone(&server), portal::serve));
+    let behind_tls = server.behind_tls;
+    health
+        .fallback_service(behind_portal.with_state(Arc::clone(&server)))
+        // Not for streams of events, nor for what is tiny or compressed already.
+        .layer(CompressionLayer::new())
+        .layer(from_fn(move |request, next| security_headers::add(behind_tls, request, next)))
+        .with_state(server)
 }
 
-/// Routes that need no login: health, and nothing else ever.
+/// Every request has a bound in time, all together have one in number, and each is counted.
+fn bounded(router: Router<Arc<Server>>, server: &Arc<Server>) -> Router<Arc<Server>> {
+    router
+        .layer(from_fn(bound_time))
+        .layer(from_fn_with_state(Arc::clone(server), bound_requests))
+        .layer(from_fn_with_state(Arc::clone(server), observe))
+}
+
+/// How the portal logs in and out. They need no login, and check by themselves that a page of ours calls.
+pub(crate) fn session_routes() -> OpenApiRouter<Arc<Server>> {
+    OpenApiRouter::new().routes(routes!(operations::session::log_in, operations::session::log_out))
+}
+
+/// Health: it needs no login.
 pub(crate) fn public_routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::new()
         .routes(routes!(operations::health::healthz))
@@ -123,8 +207,13 @@ pub(crate) fn protected_routes() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(operations::runs::get))
         .routes(routes!(operations::runs::why))
         .routes(routes!(operations::runs::stop))
+        .routes(routes!(operations::members::list))
         .routes(routes!(operations::queues::list))
         .routes(routes!(operations::queues::get))
+        .routes(routes!(operations::nodes::list))
+        .routes(routes!(operations::events::stream))
+        .routes(routes!(operations::cost::of_run))
+        .routes(routes!(operations::cost::report))
 }
 
 async fn no_such_route() -> ApiError {

@@ -1,14 +1,21 @@
 //! Objects as the API shows them. Pure.
 
-use std::collections::BTreeSet;
+pub mod cluster;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::names::SUBMITTED_BY_ANNOTATION;
 use api_types::rest::{QueueView, RunSummary, RunView, Why};
 use api_types::run::Reason;
 use api_types::{Queue, Run, RunPhase, RunStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
 
-use crate::queue_index::QueueIndex;
+use crate::cache::queue_index::QueueIndex;
+
+/// How much of a run's message lists give, in characters. A summary without it has up to ~450 bytes, so a page of 100
+/// is ~50 KB also when every run has much to say; one run gives it whole.
+const SUMMARY_MESSAGE_LENGTH_MAX: usize = 100;
 
 /// The queue that a run is charged to, as the scheduler finds it.
 pub fn effective_queue(run: &Run, queues: &QueueIndex) -> Option<String> {
@@ -16,10 +23,29 @@ pub fn effective_queue(run: &Run, queues: &QueueIndex) -> Option<String> {
     run.spec.queue.clone().or_else(|| queues.of_namespace(namespace).map(str::to_owned))
 }
 
-/// A run in a list.
+/// A run in a list: long messages are cut.
 pub fn run_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
-    let status = run.status.clone().unwrap_or_default();
-    let binding = reasons_to_wait(&status).first();
+    let summary = whole_summary(run, queues);
+    RunSummary { message: summary.message.map(cut), ..summary }
+}
+
+/// Who submitted the run through this API.
+pub fn submitted_by(run: &Run) -> Option<&str> {
+    run.annotations().get(SUBMITTED_BY_ANNOTATION).map(String::as_str)
+}
+
+fn cut(message: String) -> String {
+    let Some((end, _)) = message.char_indices().nth(SUMMARY_MESSAGE_LENGTH_MAX) else { return message };
+    // One character makes room for the one that says that something is missing.
+    let kept = message[..end].char_indices().next_back().map_or(0, |(last, _)| last);
+    format!("{}…", &message[..kept])
+}
+
+fn whole_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
+    // Not cloned as a whole: attempts and conditions are larger than what is shown.
+    let default = RunStatus::default();
+    let status = run.status.as_ref().unwrap_or(&default);
+    let binding = reasons_to_wait(status).first();
     RunSummary {
         namespace: run.metadata.namespace.clone().unwrap_or_default(),
         name: run.metadata.name.clone().unwrap_or_default(),
@@ -36,20 +62,19 @@ pub fn run_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
         created_at: created_at(run),
         started_at: status.started_at.as_ref().map(rfc3339),
         finished_at: status.finished_at.as_ref().map(rfc3339),
+        submitted_by: submitted_by(run).map(str::to_owned),
     }
 }
 
 /// A run with all that is known of it, but the numbers of queues that are not `readable`.
 pub fn run_view(run: &Run, queues: &QueueIndex, readable: &BTreeSet<String>) -> RunView {
-    let annotations = run.metadata.annotations.as_ref();
     RunView {
-        summary: run_summary(run, queues),
+        summary: whole_summary(run, queues),
         time_limit_seconds: run.spec.time_limit_seconds,
         image: run.spec.image.clone(),
         command: run.spec.command.clone(),
         attempts: run.status.as_ref().map(|status| status.attempts.clone()).unwrap_or_default(),
         reasons: shown_reasons(run, readable),
-        submitted_by: annotations.and_then(|annotations| annotations.get(SUBMITTED_BY_ANNOTATION).cloned()),
     }
 }
 
@@ -82,11 +107,23 @@ pub fn queue_view(queue: &Queue) -> QueueView {
         weight: queue.spec.weight,
         quota_gpus: gpus(&queue.spec.quota),
         limit_gpus: gpus(&queue.spec.limit),
+        borrowed_gpus: borrowed_gpus(queue, &status.used_gpus),
         used_gpus: status.used_gpus,
         gangs_running: status.gangs_running,
         gangs_waiting: status.gangs_waiting,
+        spend: status.spend,
         namespaces: queue.spec.namespaces.clone(),
     }
+}
+
+/// What is held beyond the quota; nothing where no quota says what is owned.
+fn borrowed_gpus(queue: &Queue, used: &BTreeMap<String, u32>) -> BTreeMap<String, u32> {
+    let Some(quota) = &queue.spec.quota else { return BTreeMap::new() };
+    let beyond = |(gpu, used): (&String, &u32)| {
+        let owned = quota.gpus.get(gpu).copied().unwrap_or_default();
+        (*used > owned).then(|| (gpu.clone(), used - owned))
+    };
+    used.iter().filter_map(beyond).collect()
 }
 
 /// The queues whose numbers the run's reasons give: its own, and those above it.
@@ -139,7 +176,7 @@ mod tests {
     use api_types::{Queue, QueueSpec, Run, RunPhase, RunSpec, RunStatus};
 
     use super::{queue_view, queues_in_reasons, run_summary, run_view, why};
-    use crate::queue_index::QueueIndex;
+    use crate::cache::queue_index::QueueIndex;
 
     fn waiting_run(phase: RunPhase) -> Run {
         let mut run = Run::new("llama-ft", RunSpec { members: 4, gpus_per_member: 8, ..RunSpec::default() });
@@ -211,6 +248,20 @@ mod tests {
     fn a_run_that_names_no_queue_is_shown_with_the_queue_of_its_namespace() {
         assert_eq!(run_summary(&waiting_run(RunPhase::Pending), &queues()).queue.as_deref(), Some("h100"));
         assert_eq!(run_summary(&waiting_run(RunPhase::Pending), &QueueIndex::default()).queue, None);
+    }
+
+    #[test]
+    fn a_list_cuts_long_messages_and_one_run_gives_them_whole() {
+        let mut run = waiting_run(RunPhase::Failed);
+        for (message, expect) in [
+            ("é".repeat(100), "é".repeat(100)),
+            ("é".repeat(101), format!("{}…", "é".repeat(99))),
+            (String::new(), String::new()),
+        ] {
+            run.status.get_or_insert_default().message = Some(message.clone());
+            assert_eq!(run_summary(&run, &queues()).message, Some(expect));
+            assert_eq!(run_view(&run, &queues(), &BTreeSet::new()).summary.message, Some(message));
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request as KubeRequest;
 use kube::{Client, Resource};
 
-use crate::identity::Identity;
-use crate::problem::ApiError;
+use crate::access::identity::Identity;
+use crate::http::problem::ApiError;
 
 /// Prefix of the names that Kubernetes makes up for runs without one.
 const GENERATED_NAME_PREFIX: &str = "run-";

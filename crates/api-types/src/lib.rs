@@ -4,6 +4,7 @@
 //! ```text
 //!   job.yaml ──► JobFile ──► RunSpec ──► Run      (researcher)
 //!                            QueueSpec ─► Queue    (team lead, admin)
+//!                            PriceSheet            (admin)
 //!                            SchedulerEpoch        (the scheduler's fence)
 //! ```
 //!
@@ -14,6 +15,7 @@ pub mod duration;
 pub mod gpu_request;
 pub mod job_file;
 pub mod names;
+pub mod price_sheet;
 pub mod queue;
 pub mod rest;
 pub mod run;
@@ -21,6 +23,7 @@ pub mod scheduler_epoch;
 pub mod text;
 
 pub use job_file::JobFile;
+pub use price_sheet::{PriceEntry, PriceSheet, PriceSheetSpec, Spend};
 pub use queue::{Queue, QueueSpec, QueueStatus, ResourceAmounts};
 pub use run::{PriorityTier, Run, RunPhase, RunSpec, RunStatus};
 pub use scheduler_epoch::{SchedulerEpoch, SchedulerEpochSpec};
@@ -41,5 +44,5 @@ pub const GROUP: &str = "warpyard.dev";
 
 /// Every custom resource definition, in the order in which they are installed.
 pub fn custom_resource_definitions() -> Vec<CustomResourceDefinition> {
-    vec![Queue::crd(), Run::crd(), SchedulerEpoch::crd()]
+    vec![Queue::crd(), Run::crd(), PriceSheet::crd(), SchedulerEpoch::crd()]
 }

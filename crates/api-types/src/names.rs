@@ -42,6 +42,16 @@ pub const GPU_TYPE_ANNOTATION: &str = "warpyard.dev/gpu-type";
 /// the caller's own name and no change.
 pub const SUBMITTED_BY_ANNOTATION: &str = "warpyard.dev/submitted-by";
 
+/// Finalizer on the pods of Runs, when there is a ledger: a pod's end is recorded before the pod may vanish.
+pub const METERING_FINALIZER: &str = "warpyard.dev/metering";
+
+/// Node label: the machine's type, as the cloud names it.
+pub const INSTANCE_TYPE_NODE_LABEL: &str = "node.kubernetes.io/instance-type";
+/// Node label: how the machine was bought: `on-demand`, `spot`, `reserved`.
+pub const CAPACITY_TYPE_NODE_LABEL: &str = "karpenter.sh/capacity-type";
+/// How a machine without [`CAPACITY_TYPE_NODE_LABEL`] was bought.
+pub const ON_PREMISES: &str = "on-premises";
+
 /// Node label that names the GPU type outright; it wins over what [`GPU_PRODUCT_LABEL`] says.
 pub const GPU_TYPE_NODE_LABEL: &str = "warpyard.dev/gpu-type";
 /// Node label set by NVIDIA's GPU feature discovery, for example `NVIDIA-H100-80GB-HBM3`.

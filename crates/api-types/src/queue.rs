@@ -7,6 +7,8 @@ use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::price_sheet::Spend;
+
 /// What a queue owns and may hold, and who may use it.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
@@ -22,6 +24,7 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Quota", type_ = "integer", json_path = ".status.gpusQuota", description = "GPUs owned, of all types"),
     printcolumn(name = "Running", type_ = "integer", json_path = ".status.gangsRunning"),
     printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.gangsWaiting"),
+    printcolumn(name = "Spend", type_ = "string", json_path = ".status.spend.amount", description = "Spent this month, children included"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("!has(self.spec.parent) || self.spec.parent != self.metadata.name").message("a queue cannot be its own parent")
 )]
@@ -79,7 +82,7 @@ pub struct ResourceAmounts {
     pub memory: Option<Quantity>,
 }
 
-/// What the scheduler sees in the queue, its children included.
+/// What is seen in the queue, its children included.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
@@ -104,6 +107,9 @@ pub struct QueueStatus {
     /// Gangs that wait.
     #[serde(default)]
     pub gangs_waiting: u32,
+    /// What it spent this month. The controllers' field; the scheduler leaves it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spend: Option<Spend>,
 }
 
 /// A quantity is a string with a bounded length, so that the cost of the rules on it is bounded too.

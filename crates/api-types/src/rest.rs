@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::price_sheet::Spend;
 use crate::run::{Attempt, MemberCounts, PriorityTier, Reason, RunPhase};
 
 /// One page of a list.
@@ -58,6 +59,9 @@ pub struct RunSummary {
     /// When it was over, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
+    /// Who submitted it through this API, as Kubernetes knows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitted_by: Option<String>,
 }
 
 /// A run with all that is known of it.
@@ -78,9 +82,6 @@ pub struct RunView {
     pub attempts: Vec<Attempt>,
     /// Every reason to wait that holds, the most binding first. Empty when nothing is waited for.
     pub reasons: Vec<Reason>,
-    /// Who submitted it through this API, as Kubernetes knows them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub submitted_by: Option<String>,
 }
 
 /// Why a run is where it is.
@@ -132,12 +133,257 @@ pub struct QueueView {
     pub limit_gpus: Option<BTreeMap<String, u32>>,
     /// GPUs held, by type, children included.
     pub used_gpus: BTreeMap<String, u32>,
+    /// GPUs held beyond the quota, by type.
+    pub borrowed_gpus: BTreeMap<String, u32>,
     /// Gangs of which at least one member has a node.
     pub gangs_running: u32,
     /// Gangs that wait.
     pub gangs_waiting: u32,
+    /// What it spent this month, children included; absent until a ledger has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spend: Option<Spend>,
     /// Namespaces whose runs may use it.
     pub namespaces: Vec<String>,
+}
+
+/// One member of a run's newest attempt, as its pod shows it.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberView {
+    /// Its rank.
+    pub index: u32,
+    /// Its pod.
+    pub pod: String,
+    /// Its node, once it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// How it fares.
+    pub state: MemberState,
+    /// GPUs it asks for.
+    pub gpus: u32,
+    /// When it got its node, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled_at: Option<String>,
+    /// When its first container started, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When its last container ended, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// What its main container ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// One word on why, for example `OOMKilled` or `ImagePullBackOff`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// How a member, or what holds a GPU, fares.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemberState {
+    /// Waits for a node.
+    Waiting,
+    /// Has its node; images, volumes.
+    Starting,
+    /// Runs.
+    Running,
+    /// Was asked to end and has not ended.
+    Ending,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+}
+
+/// A node as the map shows it.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeView {
+    /// Unique in the cluster.
+    pub name: String,
+    /// Its rack, if a label says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rack: Option<String>,
+    /// Its GPU type, for example `H100`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_type: Option<String>,
+    /// GPUs it offers. Which of them a pod holds is known to its kubelet alone: occupants are counts.
+    pub gpus: u32,
+    /// Whether its kubelet says that it is ready.
+    pub ready: bool,
+    /// Whether it takes new pods.
+    pub schedulable: bool,
+    /// Who holds GPUs of it, by namespace, then run. What the caller may not see has no names.
+    pub occupants: Vec<Occupant>,
+}
+
+/// Who holds GPUs of a node.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "camelCase")]
+pub struct Occupant {
+    /// The tenant; absent if the caller may not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The run; absent for pods without one, or if the caller may not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The queue that is charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// How many GPUs.
+    pub gpus: u32,
+    /// How it fares.
+    pub state: MemberState,
+}
+
+/// Names a run, for example one that is gone.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
+pub struct RunName {
+    /// The tenant.
+    pub namespace: String,
+    /// The run.
+    pub name: String,
+}
+
+/// Names a queue or a node that is gone.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
+pub struct ObjectName {
+    /// Its name.
+    pub name: String,
+}
+
+/// A sum of money and GPU time. Money is a decimal of the report's currency, rounded to six places only here.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Cost {
+    /// Money so far.
+    pub amount: String,
+    /// What it grows by in an hour now; `0` when nothing runs any more.
+    pub per_hour: String,
+    /// GPUs times seconds so far.
+    pub gpu_seconds: i64,
+    /// Those of them that no price sheet has a price for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unpriced_gpu_seconds: i64,
+}
+
+/// What GPU time was good for.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UsageClass {
+    /// The containers ran.
+    Productive,
+    /// GPUs were held, and nothing ran yet: images, volumes.
+    Starting,
+    /// Nobody held them.
+    NodeIdle,
+}
+
+/// What one run has cost so far.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RunCostView {
+    /// The tenant.
+    pub namespace: String,
+    /// The run.
+    pub name: String,
+    /// The currency's three letters; absent while there are no prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+    /// Until when, RFC 3339.
+    pub as_of: String,
+    /// Everything.
+    pub total: Cost,
+    /// By what it was good for.
+    pub classes: Vec<ClassCost>,
+    /// By attempt, oldest first.
+    pub attempts: Vec<AttemptCost>,
+}
+
+/// The cost of one class.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+pub struct ClassCost {
+    /// The class.
+    pub class: UsageClass,
+    /// Its cost.
+    #[serde(flatten)]
+    pub cost: Cost,
+}
+
+/// The cost of one attempt.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+pub struct AttemptCost {
+    /// The attempt's number.
+    pub attempt: u32,
+    /// Its cost.
+    #[serde(flatten)]
+    pub cost: Cost,
+}
+
+/// What rows of a report are summed by.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum CostGrouping {
+    /// By run.
+    #[default]
+    Run,
+    /// By who submitted it.
+    User,
+    /// By queue.
+    Queue,
+    /// By namespace.
+    Namespace,
+    /// By day, UTC.
+    Day,
+    /// By what it was good for.
+    Class,
+}
+
+/// One row of a report.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+pub struct CostRow {
+    /// The run as `namespace/name`, the user, the queue, the namespace, the day or the class. Absent for what has
+    /// none: pods without a run, nodes that nobody holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Its cost.
+    #[serde(flatten)]
+    pub cost: Cost,
+}
+
+/// A page of a report, and the sum of all its pages.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct CostReport {
+    /// What rows are summed by.
+    pub by: CostGrouping,
+    /// The first day, for example `2026-11-01`.
+    pub since: String,
+    /// The last day.
+    pub until: String,
+    /// The currency's three letters; absent while there are no prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+    /// Until when, RFC 3339.
+    pub as_of: String,
+    /// The sum of all rows, on this page and others.
+    pub total: Cost,
+    /// In the order of keys.
+    pub items: Vec<CostRow>,
+    /// Pass this as `continue` to get the next page; absent on the last.
+    #[serde(default, rename = "continue", skip_serializing_if = "Option::is_none")]
+    pub continue_token: Option<String>,
+}
+
+/// What is exchanged for a session of the portal.
+#[derive(Serialize, Deserialize, ToSchema, Clone)]
+pub struct SessionRequest {
+    /// A token that Kubernetes accepts. At most 16 KiB.
+    pub token: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 /// Who the platform thinks you are.

@@ -8,6 +8,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::day::DaySpec;
+
 /// Submit GPU runs, see why they wait, stop them.
 #[derive(Parser, Debug)]
 #[command(name = "warpyard", version, after_help = AFTER_HELP, disable_help_subcommand = true)]
@@ -38,7 +40,8 @@ pub struct GlobalArgs {
     /// The token; others can see it in the list of processes, so prefer --token-file, the environment, or a login.
     #[arg(long, global = true, env = "WARPYARD_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,
-    /// A file that holds the token.
+    /// A file that holds the token. Without any token given, the file that `WARPYARD_TOKEN_FILE` names.
+    // Not by clap: what the environment says must not win over a --token that was typed.
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 }
@@ -54,6 +57,8 @@ pub enum OutputFormat {
     Yaml,
     /// Names only, one on each line.
     Name,
+    /// Rows with a header, for spreadsheets; only for reports of `cost`.
+    Csv,
 }
 
 /// What to do.
@@ -75,8 +80,13 @@ pub enum Command {
     Why(RunArgs),
     /// Stop a run; its record stays.
     Stop(RunArgs),
-    /// List queues: what they own, hold, and who waits.
+    /// List queues: what they own, hold, spent, and who waits.
     Queues,
+    /// Show what a run has cost so far, or what was spent by whom.
+    ///
+    /// Without RUN: sums over days (UTC), of your namespace; -A for all that you may see. With --queue, of the whole
+    /// queue and those below it; by run, user or namespace still of your namespace only, unless -A is given.
+    Cost(CostArgs),
     /// Print the JSON Schema of the job file, for editors.
     Schema,
     /// Print a completion script for a shell.
@@ -112,8 +122,8 @@ pub enum Wait {
 /// Arguments of `ls`.
 #[derive(Args, Clone, Debug)]
 pub struct LsArgs {
-    /// Runs of every namespace that you may see.
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    /// Runs of every namespace that you may see, whatever --namespace says.
+    #[arg(short = 'A', long)]
     pub all_namespaces: bool,
     /// Only runs that are charged to this queue.
     #[arg(long, value_name = "QUEUE")]
@@ -132,6 +142,52 @@ pub struct RunArgs {
     /// The run, as NAME or NAMESPACE/NAME.
     #[arg(value_name = "RUN")]
     pub run: String,
+}
+
+/// Arguments of `cost`.
+#[derive(Args, Clone, Debug)]
+pub struct CostArgs {
+    /// The run, as NAME or NAMESPACE/NAME; it may be deleted. Without it, a report.
+    #[arg(value_name = "RUN", conflicts_with_all = ["queue", "user", "by", "since", "until", "all_namespaces"])]
+    pub run: Option<String>,
+    /// Only of this queue and those below it.
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// Only of what this user submitted.
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// What to sum by; without it by run, or with --queue by queue.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub by: Option<SumBy>,
+    /// The first day: 2026-11-01, 2026-11, 7d (ago), today or month (this one). Without it, the first of the month.
+    #[arg(long, value_name = "DAY")]
+    pub since: Option<DaySpec>,
+    /// The last day, in the same forms. Without it, today.
+    #[arg(long, value_name = "DAY")]
+    pub until: Option<DaySpec>,
+    /// Of every namespace that you may see, whatever --namespace says.
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Show the run's cost again every few seconds, until it is over.
+    #[arg(long, requires = "run")]
+    pub watch: bool,
+}
+
+/// What to sum by.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SumBy {
+    /// Runs.
+    Run,
+    /// Who submitted them.
+    User,
+    /// Queues.
+    Queue,
+    /// Namespaces.
+    Namespace,
+    /// Days, UTC.
+    Day,
+    /// What GPU time was good for.
+    Class,
 }
 
 fn parse_wait(text: &str) -> Result<Wait, duration::Error> {
@@ -201,9 +257,12 @@ mod tests {
             vec!["submit"],
             vec!["submit", "a", "--wait=soon"],
             vec!["submit", "a", "--wait", "--dry-run"],
-            vec!["ls", "-A", "-n", "a"],
             vec!["ls", "--state", "asleep"],
             vec!["ls", "-o", "xml"],
+            vec!["cost", "a", "--queue", "b"],
+            vec!["cost", "--watch"],
+            vec!["cost", "--since", "soon"],
+            vec!["cost", "--by", "colour"],
             vec!["fly"],
         ] {
             assert_eq!(parse(&arguments).expect_err("wrong usage").exit_code(), 2, "{arguments:?}");

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args::{Cli, Command, LsArgs, OutputFormat, RunArgs, SubmitArgs};
 use crate::exit::{Exit, Failure, Output};
 use crate::session::Session;
-use crate::{job_file, render, wait};
+use crate::{cost, job_file, render, wait};
 
 /// The largest page the server gives.
 const PAGE_MAX: u32 = 500;
@@ -29,6 +29,10 @@ pub async fn run(cli: Cli) -> Result<Output, Failure> {
         }
         _ => {}
     }
+    if format == OutputFormat::Csv && !matches!(&command, Command::Cost(args) if args.run.is_none()) {
+        return Err(Failure::new(Exit::Usage, "only reports of `warpyard cost` are printed as csv")
+            .hint("-o json has everything; for spreadsheets: warpyard cost --by run -o csv"));
+    }
     let session = Session::open(global)?;
     let warning = session.warning().unwrap_or_default();
     let output = match command {
@@ -40,6 +44,7 @@ pub async fn run(cli: Cli) -> Result<Output, Failure> {
         Command::Why(args) => why(&session, format, &args).await,
         Command::Stop(args) => stop(&session, format, &args).await,
         Command::Queues => queues(&session, format).await,
+        Command::Cost(args) => cost::cost(&session, format, &args).await,
         Command::Schema | Command::Completion { .. } => unreachable!("answered above"),
     }?;
     Ok(output.note(warning))
@@ -140,7 +145,12 @@ async fn list_runs(client: &Client, mut filter: RunFilter, limit: u32) -> Result
 
 async fn show(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<Output, Failure> {
     let (namespace, name) = session.run_name(&args.run)?;
-    show_run(format, &session.client()?.get_run(namespace, name).await?)
+    let client = session.client()?;
+    if format != OutputFormat::Table {
+        return show_run(format, &client.get_run(namespace, name).await?);
+    }
+    let (run, cost) = tokio::join!(client.get_run(namespace, name), cost::if_known(&client, namespace, name));
+    Ok(Output::data(render::run(&run?, cost.as_ref(), Timestamp::now())))
 }
 
 async fn why(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<Output, Failure> {
@@ -193,7 +203,7 @@ async fn queues(session: &Session, format: OutputFormat) -> Result<Output, Failu
 
 fn show_run(format: OutputFormat, run: &RunView) -> Result<Output, Failure> {
     Ok(Output::data(match format {
-        OutputFormat::Table => render::run(run, Timestamp::now()),
+        OutputFormat::Table => render::run(run, None, Timestamp::now()),
         _ => print(format, run, || full_name(&run.summary))?,
     }))
 }
@@ -210,11 +220,11 @@ fn next_steps(run: &RunSummary) -> String {
         run.queue.as_ref().map_or(String::new(), |queue| format!(" to queue {}", render::clean(queue)));
     let gpus = render::gpus(run.members, run.gpus_per_member, run.gpu_type.as_deref());
     format!(
-        "Submitted{queue}: {gpus} GPUs.\n\nnext:\n  warpyard why {name}\n  warpyard show {name}\n  warpyard stop {name}\n"
+        "Submitted{queue}: {gpus} GPUs.\n\nnext:\n  warpyard why {name}\n  warpyard show {name}\n  warpyard cost {name}\n  warpyard stop {name}\n"
     )
 }
 
-fn print(
+pub(crate) fn print(
     format: OutputFormat,
     data: &impl Serialize,
     name: impl FnOnce() -> String,
@@ -227,12 +237,12 @@ fn print(
         OutputFormat::Yaml => {
             serde_norway::to_string(data).map_err(|error| unprintable(error.to_string()))?
         }
-        OutputFormat::Name | OutputFormat::Table => render::clean_lines(&name()),
+        OutputFormat::Name | OutputFormat::Table | OutputFormat::Csv => render::clean_lines(&name()),
     };
     Ok(if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" })
 }
 
-fn names(names: impl Iterator<Item = String>) -> String {
+pub(crate) fn names(names: impl Iterator<Item = String>) -> String {
     names.map(|name| name + "\n").collect()
 }
 

@@ -87,7 +87,7 @@ fn distance(from: &str, to: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use super::{distance, job_file_schema_json, parse};
 
@@ -161,13 +161,20 @@ mod tests {
         );
     }
 
+    /// What is no job file.
+    const PRICES: &str = "prices.yaml";
+
+    fn example(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+    }
+
     #[test]
     fn every_example_is_a_valid_job_file() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
         let mut count = 0;
-        for entry in std::fs::read_dir(folder).expect("examples/ exists") {
+        for entry in std::fs::read_dir(example("")).expect("examples/ exists") {
             let path = entry.expect("readable").path();
-            if path.extension().is_some_and(|extension| extension == "yaml") {
+            let is_yaml = path.extension().is_some_and(|extension| extension == "yaml");
+            if is_yaml && !path.ends_with(PRICES) {
                 let job =
                     super::read(&path).unwrap_or_else(|failure| panic!("{}", failure.into_output().stderr));
                 assert!(job.name.is_some(), "{}: an example has a name", path.display());
@@ -175,5 +182,13 @@ mod tests {
             }
         }
         assert!(count >= 2, "there are examples");
+    }
+
+    #[test]
+    fn the_example_of_prices_is_a_price_sheet_and_nothing_in_it_is_ignored() {
+        let text = std::fs::read_to_string(example(PRICES)).expect("examples/prices.yaml exists");
+        let sheet: api_types::PriceSheet = serde_norway::from_str(&text).expect("a PriceSheet");
+        let written: serde_json::Value = serde_norway::from_str(&text).expect("YAML");
+        assert_eq!(serde_json::to_value(sheet).expect("JSON"), written);
     }
 }

@@ -5,16 +5,20 @@
 //! ```
 //!
 //! Data goes to stdout, all else to stderr, and the exit code is a contract (see [`exit::Exit`]). It never
-//! draws colours or animations, never prints a token, never sends one to another server than it was stored for,
+//! draws colours, redraws nothing but `cost --watch` on a terminal, never prints a token, never sends one to another server than it was stored for,
 //! and never stops a run because somebody pressed Ctrl-C.
 
 pub mod args;
 pub mod commands;
 pub mod config;
+pub mod cost;
+pub mod day;
 pub mod exit;
 pub mod job_file;
+pub mod money;
 pub mod reference;
 pub mod render;
+pub mod render_cost;
 pub mod session;
 pub mod wait;
 

@@ -117,9 +117,19 @@ mod tests {
     #[test]
     fn every_command_is_on_the_page_whatever_the_environment_holds() {
         let page = cli_reference_markdown();
-        for command in
-            ["login", "whoami", "submit", "ls", "show", "why", "stop", "queues", "schema", "completion"]
-        {
+        for command in [
+            "login",
+            "whoami",
+            "submit",
+            "ls",
+            "show",
+            "why",
+            "stop",
+            "queues",
+            "cost",
+            "schema",
+            "completion",
+        ] {
             assert!(page.contains(&format!("## `warpyard {command}`")), "{command}");
         }
         assert!(!page.contains("--help"), "help is everywhere and need not be repeated");

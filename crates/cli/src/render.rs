@@ -1,10 +1,13 @@
 //! Data as people read it. Pure: the time is an argument.
 
 use api_types::RunPhase;
-use api_types::rest::{QueueView, RunSummary, RunView, Why};
+use api_types::price_sheet::Spend;
+use api_types::rest::{QueueView, RunCostView, RunSummary, RunView, Why};
 use api_types::run::Reason;
-use comfy_table::{Table, presets};
+use comfy_table::{CellAlignment, Table, presets};
 use jiff::Timestamp;
+
+use crate::{money, render_cost};
 
 /// `warpyard ls`; with namespaces if the list has several.
 pub fn runs(runs: &[RunSummary], with_namespace: bool, now: Timestamp) -> String {
@@ -31,21 +34,30 @@ pub fn runs(runs: &[RunSummary], with_namespace: bool, now: Timestamp) -> String
 
 /// `warpyard queues`.
 pub fn queues(queues: &[QueueView]) -> String {
+    let with_spend = queues.iter().any(|queue| queue.spend.is_some());
+    let mut header = vec!["NAME", "PARENT", "GPUS", "RUNNING", "WAITING", "NAMESPACES"];
+    if with_spend {
+        header.insert(5, "SPEND");
+    }
     let rows = queues.iter().map(|queue| {
-        vec![
+        let mut row = vec![
             queue.name.clone(),
             queue.parent.clone().unwrap_or_else(none),
             queue_gpus(queue),
             queue.gangs_running.to_string(),
             queue.gangs_waiting.to_string(),
             if queue.namespaces.is_empty() { none() } else { queue.namespaces.join(",") },
-        ]
+        ];
+        if with_spend {
+            row.insert(5, queue.spend.as_ref().map_or_else(none, spend));
+        }
+        row
     });
-    table(vec!["NAME", "PARENT", "GPUS", "RUNNING", "WAITING", "NAMESPACES"], rows)
+    table(header, rows)
 }
 
-/// `warpyard show`.
-pub fn run(view: &RunView, now: Timestamp) -> String {
+/// `warpyard show`; with the cost if a ledger keeps it.
+pub fn run(view: &RunView, cost: Option<&RunCostView>, now: Timestamp) -> String {
     let run = &view.summary;
     let time = |at: &String| format!("{at} ({} ago)", since(at, now));
     let mut lines = vec![
@@ -59,10 +71,11 @@ pub fn run(view: &RunView, now: Timestamp) -> String {
     lines.extend(view.time_limit_seconds.map(|seconds| ("Time limit", period(seconds))));
     lines.push(("Image", view.image.clone()));
     lines.push(("Command", view.command.join(" ")));
-    let by = view.submitted_by.as_ref().map_or(String::new(), |user| format!(" by {user}"));
+    let by = view.summary.submitted_by.as_ref().map_or(String::new(), |user| format!(" by {user}"));
     lines.push(("Submitted", format!("{}{by}", time(&run.created_at))));
     lines.extend(run.started_at.as_ref().map(|at| ("Started", time(at))));
     lines.extend(run.finished_at.as_ref().map(|at| ("Finished", time(at))));
+    lines.extend(cost.and_then(render_cost::so_far).map(|cost| ("Cost", cost)));
     for attempt in &view.attempts {
         let outcome =
             attempt.outcome.map_or("goes on".to_owned(), |outcome| format!("{outcome:?}").to_lowercase());
@@ -133,7 +146,7 @@ fn is_unsafe(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn labelled(label: &str, value: &str) -> String {
+pub(crate) fn labelled(label: &str, value: &str) -> String {
     format!("{label:<11} {value}\n")
 }
 
@@ -226,13 +239,27 @@ fn queue_gpus(queue: &QueueView) -> String {
     if parts.is_empty() { none() } else { parts.join(", ") }
 }
 
+/// Rows of text, cleaned, with three blanks between columns.
 fn table(header: Vec<&str>, rows: impl Iterator<Item = Vec<String>>) -> String {
+    let header = header.into_iter().map(str::to_owned).collect();
+    aligned_table(header, rows, &[])
+}
+
+/// The same; numbers stand in the columns that are `right`.
+pub(crate) fn aligned_table(
+    header: Vec<String>,
+    rows: impl Iterator<Item = Vec<String>>,
+    right: &[usize],
+) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
     table.add_rows(rows.map(|row| row.iter().map(|cell| clean(cell)).collect::<Vec<_>>()));
     let last = table.column_count().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if index == last { 0 } else { 3 }));
+        if right.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
     let mut text = table.trim_fmt();
     text.push('\n');
@@ -266,7 +293,11 @@ fn period(seconds: i64) -> String {
     }
 }
 
-fn none() -> String {
+fn spend(spend: &Spend) -> String {
+    format!("{} {}", money::rounded(&spend.amount), spend.currency)
+}
+
+pub(crate) fn none() -> String {
     "-".to_owned()
 }
 

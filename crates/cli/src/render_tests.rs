@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use api_types::rest::{QueueView, RunSummary, RunView, Why};
+use api_types::Spend;
+use api_types::rest::{Cost, QueueView, RunCostView, RunSummary, RunView, Why};
 use api_types::run::{Attempt, AttemptOutcome, MemberCounts, Reason};
 use api_types::{PriorityTier, RunPhase};
 use jiff::Timestamp;
@@ -28,6 +29,7 @@ fn summary(name: &str, phase: RunPhase) -> RunSummary {
         created_at: "2026-01-01T12:00:00Z".to_owned(),
         started_at: None,
         finished_at: None,
+        submitted_by: None,
     }
 }
 
@@ -141,6 +143,7 @@ fn show_says_all_that_is_known() {
     let view = RunView {
         summary: RunSummary {
             member_counts: MemberCounts { waiting: 4, ..MemberCounts::default() },
+            submitted_by: Some("alice".to_owned()),
             ..summary("llama-ft", RunPhase::Pending)
         },
         time_limit_seconds: Some(86_400),
@@ -154,9 +157,25 @@ fn show_says_all_that_is_known() {
             ..Attempt::default()
         }],
         reasons: vec![quota()],
-        submitted_by: Some("alice".to_owned()),
     };
-    insta::assert_snapshot!(run(&view, now()), @r"
+    let cost = RunCostView {
+        namespace: "team-nlp".to_owned(),
+        name: "llama-ft".to_owned(),
+        currency: Some("USD".to_owned()),
+        as_of: now().to_string(),
+        total: Cost {
+            amount: "12.34".to_owned(),
+            per_hour: "2.99".to_owned(),
+            gpu_seconds: 14_858,
+            unpriced_gpu_seconds: 0,
+        },
+        classes: vec![],
+        attempts: vec![],
+    };
+    let cost_line = "Cost        12.34 USD so far (2.99 USD/h)\n";
+    assert_eq!(run(&view, Some(&cost), now()).replace(cost_line, ""), run(&view, None, now()));
+    assert!(run(&view, Some(&cost), now()).contains(cost_line));
+    insta::assert_snapshot!(run(&view, None, now()), @r"
     Run         team-nlp/llama-ft
     State       Pending
     Queue       nlp
@@ -182,6 +201,8 @@ fn queues_show_what_they_hold_of_what_they_own() {
         quota_gpus: quota.map(amounts),
         limit_gpus: None,
         used_gpus: amounts(used),
+        borrowed_gpus: BTreeMap::new(),
+        spend: None,
         gangs_running: 3,
         gangs_waiting: 1,
         namespaces: vec!["team-nlp".to_owned(), "team-x".to_owned()],
@@ -196,6 +217,34 @@ fn queues_show_what_they_hold_of_what_they_own() {
     nlp        research   0/8 A100, 40/48 H100   3         1         team-nlp,team-x
     research   -          40 H100                3         1         team-nlp,team-x
     empty      -          -                      3         1         team-nlp,team-x
+    ");
+}
+
+#[test]
+fn queues_show_what_they_spent_once_any_did() {
+    let queue = |name: &str, spend: Option<Spend>| QueueView {
+        name: name.to_owned(),
+        parent: None,
+        weight: 1,
+        quota_gpus: None,
+        limit_gpus: None,
+        used_gpus: BTreeMap::new(),
+        borrowed_gpus: BTreeMap::new(),
+        spend,
+        gangs_running: 0,
+        gangs_waiting: 0,
+        namespaces: vec![],
+    };
+    let spend = Spend {
+        month: "2026-01".to_owned(),
+        amount: "1234.567".to_owned(),
+        currency: "USD".to_owned(),
+        gpu_hours: "400".to_owned(),
+    };
+    insta::assert_snapshot!(queues(&[queue("nlp", Some(spend)), queue("new", None)]), @r"
+    NAME   PARENT   GPUS   RUNNING   WAITING   SPEND         NAMESPACES
+    nlp    -        -      0         0         1234.57 USD   -
+    new    -        -      0         0         -             -
     ");
 }
 

@@ -9,6 +9,8 @@ use crate::args::GlobalArgs;
 use crate::config::{self, Config};
 use crate::exit::{Exit, Failure};
 
+/// Names the file of the token, where nothing else gives one.
+const TOKEN_FILE_VARIABLE: &str = "WARPYARD_TOKEN_FILE";
 /// The longest token read from a file or standard input.
 const TOKEN_LENGTH_MAX: u64 = 64 * 1024;
 
@@ -116,9 +118,11 @@ impl Session {
     }
 
     fn given_token(&self) -> Result<Option<String>, Failure> {
-        match &self.global.token_file {
-            Some(path) => token_from_file(path).map(Some),
-            None => Ok(self.global.token.clone()),
+        let from_environment = || std::env::var_os(TOKEN_FILE_VARIABLE).filter(|path| !path.is_empty());
+        match (&self.global.token_file, &self.global.token) {
+            (Some(path), _) => token_from_file(path).map(Some),
+            (None, Some(token)) => Ok(Some(token.clone())),
+            (None, None) => from_environment().map(|path| token_from_file(Path::new(&path))).transpose(),
         }
     }
 }

@@ -140,13 +140,13 @@ mod tests {
                 created_at: String::new(),
                 started_at: None,
                 finished_at: None,
+                submitted_by: None,
             },
             time_limit_seconds: None,
             image: String::new(),
             command: vec![],
             attempts: vec![],
             reasons: never.map(|never| Reason { never, ..Reason::default() }).into_iter().collect(),
-            submitted_by: None,
         }
     }
 

@@ -14,11 +14,11 @@ pub mod quantity;
 mod queue;
 mod slim;
 
-pub use node::{node_change, node_gone};
-pub use pod::{bound_at, member_index, pod_change, pod_gone, pod_key};
+pub use node::{gpu_type, node, node_change, node_gone};
+pub use pod::{bound_at, member_index, pod_change, pod_gone, pod_key, pod_requests};
 pub use queue::{queue_change, queue_gone};
 pub use slim::{
     SlimCondition, SlimContainer, SlimContainerState, SlimContainerStatus, SlimNode, SlimNodeSpec,
-    SlimNodeStatus, SlimPod, SlimPodSpec, SlimPodStatus, SlimResources, SlimTaint, SlimTerminated,
-    SlimToleration, SlimWaiting,
+    SlimNodeStatus, SlimPod, SlimPodSpec, SlimPodStatus, SlimResources, SlimRunning, SlimTaint,
+    SlimTerminated, SlimToleration, SlimWaiting,
 };

@@ -10,7 +10,12 @@ use crate::quantity;
 use crate::slim::{SlimNode, SlimTaint};
 
 /// What a node that was seen means.
-pub fn node_change(node: &SlimNode) -> Change {
+pub fn node_change(slim: &SlimNode) -> Change {
+    Change::Node(node(slim))
+}
+
+/// A node as the model knows it.
+pub fn node(node: &SlimNode) -> Node {
     let empty = BTreeMap::new();
     let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
     let allocatable = &node.status.allocatable;
@@ -18,9 +23,9 @@ pub fn node_change(node: &SlimNode) -> Change {
     let amount = |name: &str, read: fn(&str) -> Result<i64, quantity::Error>| {
         allocatable.get(name).and_then(|text| read(text).ok()).unwrap_or(0).min(AMOUNT_MAX)
     };
-    Change::Node(Node {
+    Node {
         name: name(node),
-        gpu_type: gpu_type(labels),
+        gpu_type: gpu_type(node),
         allocatable: Resources {
             gpus: amount(names::GPU_RESOURCE, quantity::units),
             cpu_millis: amount("cpu", quantity::millis),
@@ -31,7 +36,7 @@ pub fn node_change(node: &SlimNode) -> Change {
         labels: labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
         taints: node.spec.taints.iter().map(taint).collect(),
         rack: labels.get(names::RACK_LABEL).map(|rack| rack.as_str().into()),
-    })
+    }
 }
 
 /// What a node that was deleted means.
@@ -52,7 +57,9 @@ fn taint(slim: &SlimTaint) -> Taint {
     }
 }
 
-fn gpu_type(labels: &BTreeMap<String, String>) -> Option<GpuType> {
+/// The type of a node's GPUs: what our label says, else the model in NVIDIA's product name.
+pub fn gpu_type(node: &SlimNode) -> Option<GpuType> {
+    let labels = node.metadata.labels.as_ref()?;
     let label = |name: &str| labels.get(name).filter(|value| !value.is_empty());
     let named = label(names::GPU_TYPE_NODE_LABEL).map(|name| name.as_str().into());
     named.or_else(|| type_of_product(label(names::GPU_PRODUCT_LABEL)?))

@@ -71,6 +71,11 @@ pub fn member_index(pod: &SlimPod) -> Option<u32> {
     annotation(pod, COMPLETION_INDEX).or_else(|| label(pod, COMPLETION_INDEX))?.parse().ok()
 }
 
+/// What a pod asks for, whether or not it still holds it. What cannot be read counts as nothing.
+pub fn pod_requests(pod: &SlimPod) -> Resources {
+    effective_requests(pod, &mut Vec::new())
+}
+
 /// When a pod got its node, as the API server noted it.
 pub fn bound_at(pod: &SlimPod) -> Option<Timestamp> {
     let mut conditions = pod.status.conditions.iter();

@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny};
 /// A pod as we read it.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 pub struct SlimPod {
-    /// Name, namespace, uid, resource version, labels, owners, times, and the annotations that are ours.
+    /// Name, namespace, uid, resource version, labels, owners, finalizers, times, and the annotations that are ours.
     #[serde(deserialize_with = "slim_metadata")]
     pub metadata: ObjectMeta,
     /// What it asks for.
@@ -185,6 +185,9 @@ pub struct SlimContainerStatus {
     /// What it does.
     #[serde(deserialize_with = "null_is_default")]
     pub state: SlimContainerState,
+    /// What it did before it was restarted.
+    #[serde(deserialize_with = "null_is_default")]
+    pub last_state: SlimContainerState,
 }
 
 /// What a container does: at most one of these.
@@ -195,9 +198,16 @@ pub struct SlimContainerState {
     pub terminated: Option<SlimTerminated>,
     /// It has not started.
     pub waiting: Option<SlimWaiting>,
-    /// Whether it runs.
-    #[serde(deserialize_with = "is_there")]
-    pub running: bool,
+    /// It runs.
+    pub running: Option<SlimRunning>,
+}
+
+/// A container that runs.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimRunning {
+    /// Since when.
+    pub started_at: Option<Time>,
 }
 
 /// How a container ended.
@@ -269,6 +279,9 @@ pub struct SlimTaint {
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(default)]
 pub struct SlimNodeStatus {
+    /// What it has.
+    #[serde(deserialize_with = "null_is_default")]
+    pub capacity: BTreeMap<String, String>,
     /// What pods may use.
     #[serde(deserialize_with = "null_is_default")]
     pub allocatable: BTreeMap<String, String>,
@@ -330,6 +343,7 @@ fn slim_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
         #[serde(deserialize_with = "our_annotations")]
         annotations: Option<BTreeMap<String, String>>,
         owner_references: Option<Vec<OwnerReference>>,
+        finalizers: Option<Vec<String>>,
         creation_timestamp: Option<Time>,
         deletion_timestamp: Option<Time>,
     }
@@ -342,6 +356,7 @@ fn slim_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
         labels: metadata.labels,
         annotations: metadata.annotations,
         owner_references: metadata.owner_references,
+        finalizers: metadata.finalizers,
         creation_timestamp: metadata.creation_timestamp,
         deletion_timestamp: metadata.deletion_timestamp,
         ..ObjectMeta::default()

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{PoisonError, RwLock};
 
+use cluster_convert::SlimPod;
 use kube::runtime::watcher::Event;
 
-use crate::pod::SlimPod;
-use crate::run::member::Member;
+use crate::run::member::{Member, member_of};
 
 /// A Run by namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,13 +40,13 @@ impl Members {
     }
 
     /// Takes in what the watch said; returns the Runs whose members changed.
-    pub fn apply(&self, event: Event<SlimPod>) -> BTreeSet<RunKey> {
+    pub fn apply(&self, event: &Event<SlimPod>) -> BTreeSet<RunKey> {
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let mut touched = BTreeSet::new();
         match event {
             Event::Init => index.listing.clear(),
             Event::InitApply(pod) => {
-                if let Some((run, member)) = pod.member() {
+                if let Some((run, member)) = member_of(pod) {
                     index.listing.entry(run).or_default().insert(member.pod.clone(), member);
                 }
             }
@@ -57,7 +57,7 @@ impl Members {
                 touched.extend(index.runs.keys().cloned());
             }
             Event::Apply(pod) => {
-                if let Some((run, member)) = pod.member() {
+                if let Some((run, member)) = member_of(pod) {
                     let members = index.runs.entry(run.clone()).or_default();
                     let changed = members.get(&member.pod) != Some(&member);
                     members.insert(member.pod.clone(), member);
@@ -66,7 +66,7 @@ impl Members {
                 }
             }
             Event::Delete(pod) => {
-                if let Some((run, member)) = pod.member() {
+                if let Some((run, member)) = member_of(pod) {
                     if let Some(members) = index.runs.get_mut(&run) {
                         members.remove(&member.pod);
                         if members.is_empty() {
@@ -83,11 +83,11 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
+    use cluster_convert::SlimPod;
     use kube::runtime::watcher::Event;
     use serde_json::json;
 
     use super::{Members, RunKey};
-    use crate::pod::SlimPod;
 
     fn pod(run: &str, name: &str, phase: &str) -> SlimPod {
         serde_json::from_value(json!({
@@ -109,24 +109,24 @@ mod tests {
     #[test]
     fn half_a_list_is_never_seen_and_a_whole_one_replaces() {
         let members = Members::default();
-        members.apply(Event::Init);
-        assert!(members.apply(Event::InitApply(pod("a", "a-0", "Running"))).is_empty());
+        members.apply(&Event::Init);
+        assert!(members.apply(&Event::InitApply(pod("a", "a-0", "Running"))).is_empty());
         assert!(members.of(&key("a")).is_empty());
-        assert_eq!(members.apply(Event::InitDone), [key("a")].into());
+        assert_eq!(members.apply(&Event::InitDone), [key("a")].into());
         assert_eq!(members.of(&key("a")).len(), 1);
-        members.apply(Event::Init);
-        members.apply(Event::InitApply(pod("b", "b-0", "Running")));
-        assert_eq!(members.apply(Event::InitDone), [key("a"), key("b")].into());
+        members.apply(&Event::Init);
+        members.apply(&Event::InitApply(pod("b", "b-0", "Running")));
+        assert_eq!(members.apply(&Event::InitDone), [key("a"), key("b")].into());
         assert!(members.of(&key("a")).is_empty());
     }
 
     #[test]
     fn only_what_changed_wakes_a_run() {
         let members = Members::default();
-        assert_eq!(members.apply(Event::Apply(pod("a", "a-0", "Pending"))), [key("a")].into());
-        assert!(members.apply(Event::Apply(pod("a", "a-0", "Pending"))).is_empty());
-        assert_eq!(members.apply(Event::Apply(pod("a", "a-0", "Running"))), [key("a")].into());
-        assert_eq!(members.apply(Event::Delete(pod("a", "a-0", "Running"))), [key("a")].into());
+        assert_eq!(members.apply(&Event::Apply(pod("a", "a-0", "Pending"))), [key("a")].into());
+        assert!(members.apply(&Event::Apply(pod("a", "a-0", "Pending"))).is_empty());
+        assert_eq!(members.apply(&Event::Apply(pod("a", "a-0", "Running"))), [key("a")].into());
+        assert_eq!(members.apply(&Event::Delete(pod("a", "a-0", "Running"))), [key("a")].into());
         assert!(members.of(&key("a")).is_empty());
     }
 }

@@ -37,6 +37,7 @@ use tracing::{debug, info};
 use self::build::{Applied, AttemptNames, Resources};
 use self::decide::{Conclusion, Step};
 use self::job::JobFacts;
+use self::member::Member;
 use self::status::Sight;
 use self::validate::{Invalid, ValidatedRun};
 use crate::members::{Members, RunKey};
@@ -57,6 +58,8 @@ pub struct Context {
     pub jobs: Store<Job>,
     /// Pods of each Run, as the watch has them.
     pub members: Members,
+    /// There is a ledger: pods carry the meter's finalizer.
+    pub metered: bool,
 }
 
 /// Why a reconcile stopped half-way; it is tried again.
@@ -150,7 +153,9 @@ pub async fn reconcile(run: Arc<Run>, context: Arc<Context>) -> Result<Action, E
             Some(job) => Some(job),
             None => dereference::job(&context, &key, &walk.run).await?,
         };
-        let step = decide::next(&walk.run, validity.as_ref().map(|_| ()), job.as_ref());
+        let step = decide::next(&walk.run, validity.as_ref().map(|_| ()), job.as_ref(), || {
+            members_are_over(&context.members.of(&key), job.as_ref())
+        });
         debug!(run = %key.name, namespace = %key.namespace, ?step, "Decided.");
         last = step.clone();
         if let ControlFlow::Break(action) = Box::pin(walk.take(step, job, validity.as_ref())).await? {
@@ -158,6 +163,12 @@ pub async fn reconcile(run: Arc<Run>, context: Arc<Context>) -> Result<Action, E
         }
     }
     Err(Error::Endless { last: Box::new(last) })
+}
+
+/// Whether all pods of a Job are over, as far as they are seen. With none seen, they may be still to come.
+fn members_are_over(pods: &[Member], job: Option<&JobFacts>) -> bool {
+    let mut own = pods.iter().filter(|pod| job.is_some_and(|job| pod.job_uid == job.uid)).peekable();
+    own.peek().is_some() && own.all(Member::is_over)
 }
 
 /// One reconcile on its way.
@@ -295,6 +306,6 @@ async fn create(
     })?;
     let attempts = run.status.as_ref().map(|status| status.attempts.as_slice()).unwrap_or_default();
     let number = attempts.last().map_or(1, |attempt| attempt.number);
-    let prepared = build::resources(valid, &AttemptNames::of(&valid.name, number));
+    let prepared = build::resources(valid, &AttemptNames::of(&valid.name, number), context.metered);
     apply::create(context, run, prepared).await
 }

@@ -1,44 +1,43 @@
-//! The wiring: three watches, one queue of Runs, a bounded number of reconciles.
+//! The wiring: three watches, one queue of Runs, a bounded number of reconciles, and the meter beside them.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ::store::Ledger;
 use api_types::Run;
 use api_types::names::RUN_LABEL;
+use cluster_convert::SlimPod;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::api::Api;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::controller::{Action, Config, Error as ApplierError, applier};
 use kube::runtime::reflector::{ObjectRef, Store, store};
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::EncodeLabelValue;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::members::{Members, RunKey};
-use crate::pod::SlimPod;
+use crate::meter::Meter;
 use crate::run::{self, Context, reconcile, teardown};
+use crate::watches::objects;
 
 /// Reconciles at the same time. Each is a handful of requests of a few milliseconds, so 32 keep up with some
 /// thousands of Runs per minute and stay far below the API server's limits for one client.
 const CONCURRENCY: u16 = 32;
 /// Events of one Run that come within this time are handled together: a gang's pods change in bursts.
 const DEBOUNCE: Duration = Duration::from_millis(50);
-/// Objects per page of a list; a page of Runs or Jobs is then a few MB at most.
-const PAGE: u32 = 500;
 /// How often Jobs are looked through for those whose Run is gone.
 const SWEEP: Duration = Duration::from_mins(1);
 /// The wait after the first failure; it doubles with each further one, up to [`RETRY_MAX`].
@@ -47,24 +46,45 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_mins(1);
 
 /// Runs until `stop` is cancelled; what is being written then is finished first. Calls `ready` when all caches are
-/// complete.
-pub async fn run(client: kube::Client, metrics: Metrics, stop: CancellationToken, ready: impl FnOnce()) {
+/// complete. With a ledger, pods are metered, and carry a finalizer until they are; nothing here waits for it. But
+/// without a meter nobody would take the finalizer away: if it panics this ends at once, to be started again.
+pub async fn run(
+    client: kube::Client,
+    metrics: Metrics,
+    ledger: Option<(Ledger, Arc<Meter>)>,
+    stop: CancellationToken,
+    ready: impl FnOnce(),
+) -> Result<(), MeterPanicked> {
     let (runs, run_writer) = store::<Run>();
     let (jobs, job_writer) = store::<Job>();
-    let context =
-        Arc::new(Context { client: client.clone(), jobs: jobs.clone(), members: Members::default() });
+    let (ledger, meter) = ledger.unzip();
+    let context = Arc::new(Context {
+        client: client.clone(),
+        jobs: jobs.clone(),
+        members: Members::default(),
+        metered: meter.is_some(),
+    });
     let synced = watch::Sender::new(false);
 
-    let run_events = objects(Api::<Run>::all(client.clone()), watcher::Config::default())
+    let run_events = objects(Api::<Run>::all(client.clone()), watcher::Config::default(), || {})
         .map(|event| event.modify(|run| run.metadata.managed_fields = None));
-    let job_events = objects(Api::<Job>::all(client.clone()), watcher::Config::default().labels(RUN_LABEL))
-        .map(|event| event.modify(slim_job));
-    let pod_events = objects(Api::<SlimPod>::all(client), watcher::Config::default().labels(RUN_LABEL));
+    let job_config = watcher::Config::default().labels(RUN_LABEL);
+    let job_events =
+        objects(Api::<Job>::all(client.clone()), job_config, || {}).map(|event| event.modify(slim_job));
+    // One watch for both: all pods for the meter, of which those of Runs are for the Runs.
+    let of_runs = watcher::Config::default().labels(RUN_LABEL);
+    let pod_config = if meter.is_some() { watcher::Config::default() } else { of_runs };
+    let unseen = meter.clone();
+    let pod_events = objects(Api::<SlimPod>::all(client.clone()), pod_config, move || {
+        if let Some(meter) = &unseen {
+            meter.pods_unseen();
+        }
+    });
 
     let queue = stream::select_all([
         keys(run_events, run_writer, runs.clone(), |run: &Run| Some(ObjectRef::from_obj(run))),
         keys(job_events, job_writer, jobs.clone(), run_of_job),
-        pod_keys(pod_events, Arc::clone(&context), synced.clone()),
+        pod_keys(pod_events, Arc::clone(&context), meter.clone(), synced.clone()),
     ])
     .map(Ok::<_, Infallible>)
     .take_until(stop.clone().cancelled_owned());
@@ -93,11 +113,31 @@ pub async fn run(client: kube::Client, metrics: Metrics, stop: CancellationToken
         }
     };
     let sweeps = sweep(&context, &jobs, &stop);
-    tokio::join!(
-        results.for_each(|result| async { report(result) }),
-        announce_until(&stop, announce),
-        sweeps
-    );
+    let metering = async {
+        if let (Some(ledger), Some(meter)) = (ledger, meter) {
+            // In a task of its own: a slow database holds up nothing here.
+            finished(tokio::spawn(meter.run(client, ledger, stop.clone()))).await?;
+        }
+        Ok(())
+    };
+    let controlling = async {
+        tokio::join!(
+            results.for_each(|result| async { report(result) }),
+            announce_until(&stop, announce),
+            sweeps
+        );
+        Ok(())
+    };
+    tokio::try_join!(controlling, metering).map(|_| ())
+}
+
+/// The meter panicked: what was being done is left as it is, and a new process goes on with it.
+#[derive(Debug, thiserror::Error)]
+#[error("the meter panicked, see the message above; this process must be started again")]
+pub struct MeterPanicked;
+
+async fn finished(meter: JoinHandle<()>) -> Result<(), MeterPanicked> {
+    meter.await.map_err(|_| MeterPanicked)
 }
 
 /// Counts of what the controller did.
@@ -199,21 +239,6 @@ fn report(result: Result<(ObjectRef<Run>, Action), ApplierError<run::Error, Infa
     }
 }
 
-/// A watch that goes on for ever: errors are logged and retried with backoff.
-fn objects<K>(api: Api<K>, config: watcher::Config) -> BoxStream<'static, Event<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    watcher(api, config.page_size(PAGE))
-        .default_backoff()
-        .filter_map(|event| async {
-            event
-                .inspect_err(|error| warn!(kind = %K::kind(&()), %error, "A watch failed; will try again."))
-                .ok()
-        })
-        .boxed()
-}
-
 /// Keeps the store and yields the Runs to look at: each changed one, and after a list all, because what changed while
 /// we were not watching is not told one by one.
 fn keys<K>(
@@ -241,12 +266,16 @@ where
 fn pod_keys(
     events: BoxStream<'static, Event<SlimPod>>,
     context: Arc<Context>,
+    meter: Option<Arc<Meter>>,
     synced: watch::Sender<bool>,
 ) -> BoxStream<'static, ObjectRef<Run>> {
     events
         .flat_map(move |event| {
             let complete = matches!(event, Event::InitDone);
-            let touched = context.members.apply(event);
+            if let Some(meter) = &meter {
+                meter.pod_event(&event);
+            }
+            let touched = context.members.apply(&event);
             if complete {
                 synced.send_replace(true);
             }
@@ -296,5 +325,17 @@ async fn sweep(context: &Context, jobs: &Store<Job>, stop: &CancellationToken) {
         if let Err(error) = teardown::sweep(context).await {
             warn!(%error, "Could not look through the Jobs; will try again.");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_meter_that_panics_is_an_error_and_one_that_stops_is_none() {
+        let broken = tokio::spawn(async { assert!(std::hint::black_box(false), "as a test") });
+        assert!(finished(broken).await.is_err());
+        assert!(finished(tokio::spawn(async {})).await.is_ok());
     }
 }

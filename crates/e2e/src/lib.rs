@@ -2,8 +2,11 @@
 //!
 //! The tests are in `tests/e2e`, one binary. They prove wiring on the real servers, never algorithms.
 
+pub mod cli;
 pub mod history;
+pub mod ledger;
 pub mod objects;
 pub mod observe;
+pub mod sse;
 pub mod users;
 pub mod wait;

@@ -3,18 +3,26 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use api_types::{Queue, QueueSpec, ResourceAmounts, Run, RunSpec, names};
+use api_types::{
+    PriceEntry, PriceSheet, PriceSheetSpec, Queue, QueueSpec, ResourceAmounts, Run, RunSpec, names,
+};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use test_cluster::FakeNodes;
 
-/// A namespace.
-pub async fn create_namespace(client: &Client, name: &str) -> anyhow::Result<()> {
+/// A namespace in which no pod is to be created.
+pub async fn create_bare_namespace(client: &Client, name: &str) -> anyhow::Result<()> {
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     namespaces.create(&PostParams::default(), &namespace).await.context("failed to create a namespace")?;
+    Ok(())
+}
+
+/// A namespace.
+pub async fn create_namespace(client: &Client, name: &str) -> anyhow::Result<()> {
+    create_bare_namespace(client, name).await?;
     // Pods need the namespace's default service account, which the controller-manager adds.
     let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = Api::namespaced(client.clone(), name);
     crate::wait::until("the default service account exists", std::time::Duration::from_secs(30), || async {
@@ -45,6 +53,21 @@ pub async fn create_queue(
         .create(&PostParams::default(), &Queue::new(name, spec))
         .await
         .context("failed to create a queue")?;
+    Ok(())
+}
+
+/// A price for GPUs of one type, from long ago on.
+pub async fn create_prices(client: &Client, gpu_type: &str, per_gpu_hour: &str) -> anyhow::Result<()> {
+    let entry = PriceEntry {
+        gpu_type: Some(gpu_type.to_owned()),
+        per_gpu_hour: Some(per_gpu_hour.to_owned()),
+        from: "2026-01-01T00:00:00Z".to_owned(),
+        ..PriceEntry::default()
+    };
+    let spec = PriceSheetSpec { currency: "USD".to_owned(), prices: vec![entry] };
+    let sheets: Api<PriceSheet> = Api::all(client.clone());
+    let sheet = PriceSheet::new(&gpu_type.to_lowercase(), spec);
+    sheets.create(&PostParams::default(), &sheet).await.context("failed to create a price sheet")?;
     Ok(())
 }
 

@@ -37,3 +37,20 @@ pub async fn grant_queue(client: &Client, user: &str, queue: &str) -> anyhow::Re
     bindings.create(&parameters, &binding).await.context("failed to grant a queue")?;
     Ok(())
 }
+
+/// Lets `user` look at the cluster's map.
+pub async fn grant_map(client: &Client, user: &str) -> anyhow::Result<()> {
+    grant_everywhere(client, user, "warpyard-cluster-viewer").await
+}
+
+/// Gives `user` one of our `ClusterRoles` in the whole cluster.
+pub async fn grant_everywhere(client: &Client, user: &str, role: &str) -> anyhow::Result<()> {
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": format!("{user}-{role}")},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+    }))?;
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    bindings.create(&PostParams::default(), &binding).await.context("failed to grant a role everywhere")?;
+    Ok(())
+}

@@ -36,6 +36,7 @@ pub fn queue_status(queue: &Queue, usage: &QueueUsage) -> QueueStatus {
         memory_used_bytes: usage.memory_bytes,
         gangs_running: count(usage.gangs_running),
         gangs_waiting: count(usage.gangs_waiting),
+        spend: None,
     }
 }
 

@@ -21,6 +21,25 @@ pub fn print(id: &str, value: f64, unit: &str, reference: &str) {
     }
 }
 
+/// Keeps the figure that another program printed on this line, if there is one, and says whether there was: for
+/// scripts and tests that can print but know nothing of the folder.
+pub fn keep(line: &str) -> bool {
+    let figure = parse(line);
+    if let Some((id, value, unit, reference)) = figure {
+        print(id, value, unit, reference);
+    }
+    figure.is_some()
+}
+
+/// Test runners put other words before a figure on the same line.
+fn parse(line: &str) -> Option<(&str, f64, &str, &str)> {
+    let (_, figure) = line.rsplit_once("figure ")?;
+    let (id, rest) = figure.split_once(' ')?;
+    let (value, rest) = rest.split_once(' ')?;
+    let (unit, reference) = rest.split_once("  (").unwrap_or((rest, ")"));
+    Some((id, value.parse().ok()?, unit.trim(), reference.strip_suffix(')')?))
+}
+
 #[derive(Serialize)]
 struct Figure<'a> {
     id: &'a str,
@@ -38,4 +57,18 @@ pub fn target_folder() -> PathBuf {
         },
         PathBuf::from,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn a_figure_is_found_behind_the_words_of_a_test_runner() {
+        let figure = Some(("ledger.mismatches", 0.0, "lines", "bar: 0"));
+        assert_eq!(parse("figure ledger.mismatches 0 lines  (bar: 0)"), figure);
+        assert_eq!(parse("test a::b ... figure ledger.mismatches 0 lines  (bar: 0)"), figure);
+        assert_eq!(parse("figure a.b 1.5 ms"), Some(("a.b", 1.5, "ms", "")));
+        assert_eq!(parse("go figure what this is"), None);
+    }
 }

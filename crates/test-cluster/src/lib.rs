@@ -42,6 +42,7 @@ mod nodes;
 mod pki;
 pub mod platform;
 mod ports;
+pub mod postgres;
 pub mod process;
 
 use std::process::ExitStatus;
@@ -63,6 +64,12 @@ pub enum Error {
         "setpriv is not installed, and without it servers could outlive a killed test\n\nhint: install the package util-linux"
     )]
     NoSetpriv,
+    /// The database's programs are missing.
+    #[error("PostgreSQL is not installed: no {program} was found\n\nhint: install the package postgresql")]
+    NoPostgres {
+        /// The program looked for.
+        program: String,
+    },
     /// A certificate could not be made.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::figures::target_folder;
+use crate::postgres::Postgres;
 use crate::process::{Process, ProcessSpec};
 use crate::{Error, TestCluster};
 
@@ -21,6 +22,14 @@ const LOG_POLL: Duration = Duration::from_millis(1);
 pub struct Platform<'a> {
     cluster: &'a TestCluster,
     binaries: PathBuf,
+    ledger: Option<LedgerFiles>,
+}
+
+/// Where the URLs of the ledger's database are, for each role.
+struct LedgerFiles {
+    owner: PathBuf,
+    meter: PathBuf,
+    reader: PathBuf,
 }
 
 /// The scheduler's leader election and writes.
@@ -35,12 +44,24 @@ pub enum LeaseTimes {
 impl<'a> Platform<'a> {
     /// Binaries of the debug build, as `cargo xtask e2e` and `cargo xtask dev` make it.
     pub fn debug(cluster: &'a TestCluster) -> Self {
-        Self { cluster, binaries: target_folder().join("debug") }
+        Self { cluster, binaries: target_folder().join("debug"), ledger: None }
     }
 
     /// Binaries of the release build, as `cargo xtask bench` makes it.
     pub fn release(cluster: &'a TestCluster) -> Self {
-        Self { cluster, binaries: target_folder().join("release") }
+        Self { cluster, binaries: target_folder().join("release"), ledger: None }
+    }
+
+    /// With the ledger in this database: the controllers bring its schema up to date and meter into it, the REST API
+    /// reads from it.
+    #[must_use]
+    pub fn with_ledger(mut self, database: &Postgres) -> Self {
+        self.ledger = Some(LedgerFiles {
+            owner: database.owner_url_file(),
+            meter: database.meter_url_file(),
+            reader: database.reader_url_file(),
+        });
+        self
     }
 
     /// A scheduler of its own pod, hence with an identity that the fence can tell from another's.
@@ -84,18 +105,45 @@ impl<'a> Platform<'a> {
             .cluster
             .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::CONTROLLERS_SERVICE_ACCOUNT)
             .await?;
-        let spec = self.spec(name, "warpyard-controllers", &kubeconfig);
-        let spec = spec.args(["--lease-duration=2s", "--lease-renew-deadline=1200ms", "--lease-retry=200ms"]);
+        self.controllers_as(name, &kubeconfig, LeaseTimes::Production)
+    }
+
+    /// The controllers with the identity in `kubeconfig`, as a restarted container has its pod's.
+    pub fn controllers_as(&self, name: &str, kubeconfig: &Path, times: LeaseTimes) -> Result<Service, Error> {
+        let mut spec = self.spec(name, "warpyard-controllers", kubeconfig);
+        if times == LeaseTimes::Short {
+            // Longer than the scheduler's: they are killed while the machine is busiest.
+            spec = spec.args(["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry=300ms"]);
+        }
+        if let Some(LedgerFiles { owner, meter, .. }) = &self.ledger {
+            spec = spec.path_arg("database-url-file", meter).path_arg("migrate-url-file", owner);
+        }
         self.start(spec, "Controlling runs.")
     }
 
     /// The REST API, and its address.
     pub async fn api_server(&self, listen: &str) -> Result<(Service, String), Error> {
+        self.api_server_with(listen, |spec| spec).await
+    }
+
+    /// The REST API with a log of this filter, and its address.
+    pub async fn api_server_with_logs(&self, listen: &str, logs: &str) -> Result<(Service, String), Error> {
+        self.api_server_with(listen, |spec| spec.env("RUST_LOG", logs)).await
+    }
+
+    async fn api_server_with(
+        &self,
+        listen: &str,
+        change: impl FnOnce(ProcessSpec) -> ProcessSpec,
+    ) -> Result<(Service, String), Error> {
         let kubeconfig = self
             .cluster
             .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::API_SERVER_SERVICE_ACCOUNT)
             .await?;
-        let spec = self.spec("warpyard-api-server", "warpyard-api-server", &kubeconfig);
+        let mut spec = change(self.spec("warpyard-api-server", "warpyard-api-server", &kubeconfig));
+        if let Some(LedgerFiles { reader, .. }) = &self.ledger {
+            spec = spec.path_arg("database-url-file", reader);
+        }
         let mut service = self.start(spec.arg(format!("--listen={listen}")), "Serving.")?;
         let line = service.wait_for_line("Listening.", READY_WITHIN).await?;
         let address = line["address"].as_str().unwrap_or_default().to_owned();

@@ -39,6 +39,16 @@ pub struct ProcessSpec {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     current_dir: Option<PathBuf>,
+    run_as: Option<UserIds>,
+}
+
+/// Who a process runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserIds {
+    /// The user.
+    pub uid: u32,
+    /// Its only group.
+    pub gid: u32,
 }
 
 impl ProcessSpec {
@@ -50,6 +60,7 @@ impl ProcessSpec {
             args: Vec::new(),
             env: Vec::new(),
             current_dir: None,
+            run_as: None,
         }
     }
 
@@ -79,6 +90,13 @@ impl ProcessSpec {
     #[must_use]
     pub fn current_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.current_dir = Some(dir.into());
+        self
+    }
+
+    /// Runs it as another user, which only root can. Some servers refuse to run as root.
+    #[must_use]
+    pub fn run_as(mut self, user: UserIds) -> Self {
+        self.run_as = Some(user);
         self
     }
 
@@ -220,6 +238,10 @@ fn spawn(spec: &ProcessSpec, log: &Path) -> Result<Child, SpawnError> {
     let mut command = Command::new("setpriv");
     if let Some(dir) = &spec.current_dir {
         command.current_dir(dir);
+    }
+    if let Some(UserIds { uid, gid }) = spec.run_as {
+        // A change of user clears the parent-death signal; setpriv changes the user first and asks for it then.
+        command.args([format!("--reuid={uid}"), format!("--regid={gid}"), "--clear-groups".into()]);
     }
     command
         .args(["--pdeathsig", "KILL", "--", "/bin/sh", "-c", EXEC_IF_PARENT_LIVES, "sh"])

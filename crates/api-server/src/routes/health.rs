@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
-use crate::problem::ApiError;
+use crate::http::problem::ApiError;
 use crate::server::Server;
 
 /// Whether the process is alive.

@@ -8,8 +8,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use http::header;
 
-use crate::authentication::Caller;
-use crate::problem::LoginProblems;
+use crate::access::authentication::Caller;
+use crate::http::problem::LoginProblems;
 use crate::server::Server;
 
 /// Who the platform thinks you are.

@@ -1,14 +1,19 @@
 //! The operations. Each asks first whether the caller may, then does one thing.
 
+pub mod cost;
+pub mod events;
 pub mod health;
 pub mod identity;
+pub mod members;
+pub mod nodes;
 pub mod queues;
 pub mod runs;
+pub mod session;
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use serde::Deserialize;
 
-use crate::problem::ApiError;
+use crate::http::problem::ApiError;
 
 /// The most items on a page.
 pub const LIMIT_MAX: u16 = 500;
@@ -16,32 +21,31 @@ pub const LIMIT_MAX: u16 = 500;
 pub const LIMIT_DEFAULT: u16 = 100;
 
 /// How many items a page holds.
+pub type Limit = LimitOf<LIMIT_DEFAULT, LIMIT_MAX>;
+
+/// How many items a page holds: so many unless said, and at most so many.
 #[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(try_from = "u16")]
-pub struct Limit(u16);
+pub struct LimitOf<const DEFAULT: u16, const MAX: u16>(u16);
 
-impl Limit {
+impl<const DEFAULT: u16, const MAX: u16> LimitOf<DEFAULT, MAX> {
     /// As a count.
     pub fn get(self) -> usize {
         usize::from(self.0)
     }
 }
 
-impl Default for Limit {
+impl<const DEFAULT: u16, const MAX: u16> Default for LimitOf<DEFAULT, MAX> {
     fn default() -> Self {
-        Self(LIMIT_DEFAULT)
+        Self(DEFAULT)
     }
 }
 
-impl TryFrom<u16> for Limit {
+impl<const DEFAULT: u16, const MAX: u16> TryFrom<u16> for LimitOf<DEFAULT, MAX> {
     type Error = String;
 
     fn try_from(limit: u16) -> Result<Self, String> {
-        if (1..=LIMIT_MAX).contains(&limit) {
-            Ok(Self(limit))
-        } else {
-            Err(format!("limit must be 1 to {LIMIT_MAX}"))
-        }
+        if (1..=MAX).contains(&limit) { Ok(Self(limit)) } else { Err(format!("limit must be 1 to {MAX}")) }
     }
 }
 
@@ -64,8 +68,8 @@ impl From<JsonRejection> for ApiError {
     }
 }
 
-impl From<crate::page_token::Error> for ApiError {
-    fn from(error: crate::page_token::Error) -> Self {
+impl From<crate::http::page_token::Error> for ApiError {
+    fn from(error: crate::http::page_token::Error) -> Self {
         Self::bad_request("InvalidContinue", error.to_string())
             .hint("leave `continue` out to start from the beginning")
     }

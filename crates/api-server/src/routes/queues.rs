@@ -10,19 +10,21 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Limit;
-use crate::authentication::Caller;
-use crate::authorization::Access;
+use crate::access::authentication::Caller;
+use crate::access::authorization::Access;
+use crate::http::page_bytes;
+use crate::http::page_token;
+use crate::http::problem::{ApiError, LoginProblems};
 use crate::names::ObjectName;
-use crate::problem::{ApiError, LoginProblems};
 use crate::server::Server;
-use crate::{page_token, views};
+use crate::views;
 
 /// Which page of queues.
 #[derive(Deserialize, IntoParams, Debug)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct QueueListQuery {
-    /// The most queues on the page.
+    /// The most queues on the page; a page has fewer when it would be larger than 50 KB.
     #[serde(default)]
     #[param(value_type = u16, minimum = 1, maximum = 500, required = false)]
     limit: Limit,
@@ -60,11 +62,12 @@ pub async fn list(
         let access = |queue: &Arc<api_types::Queue>| Access::queue("get", queue.metadata.name.as_deref());
         server.authorizer().visible(&identity, queues, enough, access).await?
     };
-    let more = queues.len() > limit.get();
+    let found = queues.len();
     queues.truncate(limit.get());
-    let last = queues.last().filter(|_| more).and_then(|queue| queue.metadata.name.as_deref());
-    let continue_token = last.map(|name| page_token::encode(&[name]));
-    Ok(Json(Page { items: queues.iter().map(|queue| views::queue_view(queue)).collect(), continue_token }))
+    let items = page_bytes::fitting(queues.iter().map(|queue| views::queue_view(queue)).collect());
+    let last = items.last().filter(|_| items.len() < found);
+    let continue_token = last.map(|queue| page_token::encode(&[&queue.name]));
+    Ok(Json(Page { items, continue_token }))
 }
 
 /// One queue.

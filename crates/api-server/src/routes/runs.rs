@@ -14,14 +14,16 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Limit;
-use crate::authentication::Caller;
-use crate::authorization::Access;
-use crate::identity::Identity;
-use crate::names::{NamespaceName, ObjectName};
-use crate::problem::{ApiError, LoginProblems};
-use crate::run_index::{self, Position, Visible};
+use crate::access::authentication::Caller;
+use crate::access::authorization::Access;
+use crate::access::identity::Identity;
+use crate::cache::run_index::{self, Position, Visible};
+use crate::http::page_bytes;
+use crate::http::problem::{ApiError, LoginProblems};
+use crate::names::{NamespaceName, ObjectName, SearchText, UserName};
 use crate::server::Server;
-use crate::{views, writes};
+use crate::views;
+use crate::writes;
 
 /// How long an answer to a write waits for the cache to show it; a watch takes milliseconds.
 const READ_YOUR_WRITES_BOUND: Duration = Duration::from_secs(2);
@@ -43,7 +45,15 @@ pub struct RunListQuery {
     #[serde(default)]
     #[param(inline)]
     phase: Option<RunPhase>,
-    /// The most runs on the page.
+    /// Only runs whose name has this in it.
+    #[serde(default)]
+    #[param(value_type = Option<String>, max_length = 63)]
+    search: Option<SearchText>,
+    /// Only runs that this user submitted through this API.
+    #[serde(default)]
+    #[param(value_type = Option<String>, max_length = 253)]
+    user: Option<UserName>,
+    /// The most runs on the page; a page has fewer when it would be larger than 50 KB.
     #[serde(default)]
     #[param(value_type = u16, minimum = 1, maximum = 500, required = false)]
     limit: Limit,
@@ -78,10 +88,10 @@ pub struct NamespacePath {
 pub struct RunPath {
     /// The tenant.
     #[param(value_type = String, max_length = 63)]
-    namespace: NamespaceName,
+    pub(super) namespace: NamespaceName,
     /// The run.
     #[param(value_type = String, max_length = 253)]
-    name: ObjectName,
+    pub(super) name: ObjectName,
 }
 
 /// Runs that the caller may see, newest first.
@@ -102,7 +112,7 @@ pub async fn list(
     Caller(identity): Caller,
     query: Result<Query<RunListQuery>, QueryRejection>,
 ) -> Result<Json<Page<RunSummary>>, ApiError> {
-    let Query(RunListQuery { namespace, queue, phase, limit, continue_token }) = query?;
+    let Query(RunListQuery { namespace, queue, phase, search, user, limit, continue_token }) = query?;
     let visible = visible(&server, &identity, namespace).await?;
     let after = continue_token.as_deref().map(Position::from_token).transpose()?;
     let query = run_index::Query { visible, phase, after, limit: limit.get() };
@@ -110,16 +120,17 @@ pub async fn list(
     let cache = server.cache()?;
     let queues = cache.queues();
     let is_wanted = |run: &Run| {
-        queue
-            .as_ref()
-            .is_none_or(|queue| views::effective_queue(run, &queues).as_deref() == Some(queue.as_str()))
+        search.as_ref().is_none_or(|text| text.is_in(run.metadata.name.as_deref().unwrap_or_default()))
+            && user.as_ref().is_none_or(|user| views::submitted_by(run) == Some(user.as_str()))
+            && queue
+                .as_ref()
+                .is_none_or(|queue| views::effective_queue(run, &queues).as_deref() == Some(queue.as_str()))
     };
     let (runs, more) = cache.runs().page(&query, is_wanted);
-    let continue_token = runs.last().filter(|_| more).map(|run| Position::of(run).to_token());
-    Ok(Json(Page {
-        items: runs.iter().map(|run| views::run_summary(run, &queues)).collect(),
-        continue_token,
-    }))
+    let items = page_bytes::fitting(runs.iter().map(|run| views::run_summary(run, &queues)).collect());
+    let more = more || items.len() < runs.len();
+    let last = items.len().checked_sub(1).map(|last| &runs[last]).filter(|_| more);
+    Ok(Json(Page { items, continue_token: last.map(|run| Position::of(run).to_token()) }))
 }
 
 /// Submits a job file.
@@ -275,7 +286,11 @@ async fn visible(
 }
 
 /// The run, if the caller may see it; whether it exists is told only then.
-async fn visible_run(server: &Server, identity: &Identity, path: &RunPath) -> Result<Arc<Run>, ApiError> {
+pub(super) async fn visible_run(
+    server: &Server,
+    identity: &Identity,
+    path: &RunPath,
+) -> Result<Arc<Run>, ApiError> {
     let (namespace, name) = (path.namespace.as_str(), path.name.as_str());
     server.authorizer().require(identity, Access::run("get", namespace, name)).await?;
     let run = server.cache()?.runs().get(namespace, name);

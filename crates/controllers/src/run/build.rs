@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use api_types::names::{
     ATTEMPT_LABEL, GANG_LABEL, GANG_SIZE_ANNOTATION, GPU_NODE_TAINT, GPU_RESOURCE, GPU_TYPE_ANNOTATION,
-    QUEUE_LABEL, RUN_FINALIZER, RUN_LABEL, SCHEDULER_NAME,
+    METERING_FINALIZER, QUEUE_LABEL, RUN_FINALIZER, RUN_LABEL, SCHEDULER_NAME, SUBMITTED_BY_ANNOTATION,
 };
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
@@ -70,8 +70,9 @@ impl Resources<Prepared> {
 }
 
 /// Builds the children of one attempt. The Job is suspended: it starts nothing before its UID is in the Run's status.
-pub fn resources(run: &ValidatedRun, names: &AttemptNames) -> Resources<Prepared> {
-    Resources { service: service(run, names), job: job(run, names), stage: PhantomData }
+/// If pods are `metered`, none vanishes before its end is in the ledger.
+pub fn resources(run: &ValidatedRun, names: &AttemptNames, metered: bool) -> Resources<Prepared> {
+    Resources { service: service(run, names), job: job(run, names, metered), stage: PhantomData }
 }
 
 fn service(run: &ValidatedRun, names: &AttemptNames) -> Service {
@@ -88,7 +89,7 @@ fn service(run: &ValidatedRun, names: &AttemptNames) -> Service {
     }
 }
 
-fn job(run: &ValidatedRun, names: &AttemptNames) -> Job {
+fn job(run: &ValidatedRun, names: &AttemptNames, metered: bool) -> Job {
     // The schema bounds members by 10,000.
     let members = i32::try_from(run.spec.members).unwrap_or(i32::MAX);
     let mut metadata = metadata(run, names, names.job.clone());
@@ -115,14 +116,14 @@ fn job(run: &ValidatedRun, names: &AttemptNames) -> Job {
                     ..PodFailurePolicyRule::default()
                 }],
             }),
-            template: template(run, names),
+            template: template(run, names, metered),
             ..JobSpec::default()
         }),
         ..Job::default()
     }
 }
 
-fn template(run: &ValidatedRun, names: &AttemptNames) -> PodTemplateSpec {
+fn template(run: &ValidatedRun, names: &AttemptNames, metered: bool) -> PodTemplateSpec {
     let mut labels = labels(run, names);
     labels.insert(GANG_LABEL.to_owned(), names.job.clone());
     if let Some(queue) = &run.spec.queue {
@@ -134,10 +135,14 @@ fn template(run: &ValidatedRun, names: &AttemptNames) -> PodTemplateSpec {
     if let Some(gpu_type) = &run.spec.gpu_type {
         annotations.insert(GPU_TYPE_ANNOTATION.to_owned(), gpu_type.clone());
     }
+    if let Some(user) = &run.submitted_by {
+        annotations.insert(SUBMITTED_BY_ANNOTATION.to_owned(), user.clone());
+    }
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels),
             annotations: Some(annotations),
+            finalizers: metered.then(|| vec![METERING_FINALIZER.to_owned()]),
             ..ObjectMeta::default()
         }),
         spec: Some(pod(run, names)),
@@ -241,7 +246,7 @@ fn labels(run: &ValidatedRun, names: &AttemptNames) -> BTreeMap<String, String> 
 mod tests {
     use api_types::run::PodAnnotation;
 
-    use super::{AttemptNames, resources};
+    use super::{AttemptNames, SUBMITTED_BY_ANNOTATION, resources};
     use crate::run::testing::run;
     use crate::run::validate::validate;
 
@@ -255,7 +260,9 @@ mod tests {
         run.spec.memory = Some("64Gi".to_owned());
         run.spec.annotations =
             vec![PodAnnotation { name: "fake.warpyard.dev/run-time".to_owned(), value: "5s".to_owned() }];
-        let built = resources(&validate(&run).unwrap(), &AttemptNames::of("train", 1));
+        run.metadata.annotations =
+            Some(std::iter::once((SUBMITTED_BY_ANNOTATION.to_owned(), "ann".to_owned())).collect());
+        let built = resources(&validate(&run).unwrap(), &AttemptNames::of("train", 1), true);
         insta::assert_yaml_snapshot!("service", built.service);
         insta::assert_yaml_snapshot!("job", built.job);
     }
@@ -264,9 +271,12 @@ mod tests {
     fn without_gpus_queue_and_limits_nothing_is_made_up() {
         let mut run = run();
         run.spec.gpus_per_member = 0;
-        let built = resources(&validate(&run).unwrap(), &AttemptNames::of("train", 1));
+        let built = resources(&validate(&run).unwrap(), &AttemptNames::of("train", 1), false);
         let template = built.job.spec.unwrap().template;
-        let labels = template.metadata.unwrap().labels.unwrap();
+        let metadata = template.metadata.unwrap();
+        assert_eq!(metadata.finalizers, None);
+        assert!(!metadata.annotations.unwrap().contains_key(SUBMITTED_BY_ANNOTATION));
+        let labels = metadata.labels.unwrap();
         assert!(!labels.contains_key(api_types::names::QUEUE_LABEL));
         let spec = template.spec.unwrap();
         assert_eq!(spec.active_deadline_seconds, None);

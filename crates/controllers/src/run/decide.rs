@@ -4,7 +4,7 @@
 //!   no finalizer ─► AddFinalizer ─► RecordAttempt ─► CreateChildren ─► RecordJob ─► ResumeJob ─► Follow …
 //!                                   (in status)      (Job suspended)   (its UID)                   │
 //!                                                                        Job ended, deleted, or ◄──┘
-//!                                                                        spec.stop and pods gone
+//!                                                                        spec.stop and pods over
 //!   Rest ◄─ ReleaseJob (finalizer off, Service gone) ◄─ Conclude (outcome in status) ◄─┘
 //! ```
 //!
@@ -110,13 +110,19 @@ impl From<&Invalid> for Conclusion {
 
 /// Decides for a Run that is not being deleted. `job` is the Job of that name; `None` only if a live read said so,
 /// or if the attempt is over.
-pub fn next(run: &Run, validity: Result<(), &Invalid>, job: Option<&JobFacts>) -> Step {
+/// `members_are_over` says whether nothing of the Job runs any more, also while its pods are still there.
+pub fn next(
+    run: &Run,
+    validity: Result<(), &Invalid>,
+    job: Option<&JobFacts>,
+    members_are_over: impl FnOnce() -> bool,
+) -> Step {
     let status = run.status.as_ref();
     let over = status.is_some_and(|status| status.phase.is_final());
     match status.and_then(|status| status.attempts.last()) {
         Some(attempt) if over => after(attempt, run, job),
         None if over => Step::Rest,
-        Some(attempt) if attempt.job_uid.is_some() => during(attempt, run, job),
+        Some(attempt) if attempt.job_uid.is_some() => during(attempt, run, job, members_are_over),
         _ if run.spec.stop && !job.is_some_and(|job| is_ours(run, job)) => {
             Step::Conclude(Conclusion::Stopped)
         }
@@ -145,7 +151,12 @@ fn before(run: &Run, job: Option<&JobFacts>) -> Step {
 }
 
 /// The attempt's Job is recorded, its outcome is not.
-fn during(attempt: &Attempt, run: &Run, job: Option<&JobFacts>) -> Step {
+fn during(
+    attempt: &Attempt,
+    run: &Run,
+    job: Option<&JobFacts>,
+    members_are_over: impl FnOnce() -> bool,
+) -> Step {
     let taken_away = |at| if run.spec.stop { Conclusion::Stopped } else { Conclusion::Deleted { at } };
     let Some(job) = job else { return Step::Conclude(taken_away(None)) };
     if attempt.job_uid.as_deref() != Some(&job.uid) {
@@ -168,7 +179,8 @@ fn during(attempt: &Attempt, run: &Run, job: Option<&JobFacts>) -> Step {
         (Some(JobEnd::Failed { at, why, .. }), _) => {
             Step::Conclude(Conclusion::Failed { at: *at, why: why.clone() })
         }
-        (None, Some(_)) if run.spec.stop && job.awaits_pods => Step::Follow,
+        // Pods that are over stay while somebody's finalizer is on them, such as the meter's: nobody waits for those.
+        (None, Some(_)) if run.spec.stop && job.awaits_pods && !members_are_over() => Step::Follow,
         (None, Some(deleted)) => Step::Conclude(taken_away(Some(deleted))),
         (None, None) if run.spec.stop => Step::DeleteJob,
         (None, None) if job.suspended => Step::ResumeJob,

@@ -2,16 +2,16 @@
 
 use api_types::Run;
 use api_types::run::Attempt;
+use cluster_convert::SlimPod;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, ListParams};
 use kube::runtime::reflector::ObjectRef;
 
 use super::decide::is_ours;
 use super::job::JobFacts;
-use super::member::Member;
+use super::member::{Member, member_of};
 use super::{Context, Error};
 use crate::members::RunKey;
-use crate::pod::SlimPod;
 
 /// How many pods are read to find the one that failed. A pod is a few KB, and the first failed ones are enough.
 const EVIDENCE_PODS_MAX: u32 = 500;
@@ -57,7 +57,7 @@ pub async fn live_members(context: &Context, run: &RunKey, job_uid: &str) -> Res
         .fields("status.phase=Failed")
         .limit(EVIDENCE_PODS_MAX);
     let pods = api.list(&params).await.map_err(Error::api("list failed pods of run", &run.name))?;
-    Ok(pods.items.iter().filter_map(SlimPod::member).map(|(_, member)| member).collect())
+    Ok(pods.items.iter().filter_map(member_of).map(|(_, member)| member).collect())
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 //! Everything else (quantities, image, label characters) is judged by the API server when the Job is created: it
 //! knows the rules better, and its refusal ends the Run with its own words.
 
-use api_types::names::{RESERVED_ANNOTATION_PREFIX, RESERVED_VARIABLE_PREFIX};
+use api_types::names::{RESERVED_ANNOTATION_PREFIX, RESERVED_VARIABLE_PREFIX, SUBMITTED_BY_ANNOTATION};
 use api_types::{Run, RunSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 
 /// A Run that can be built: its name makes valid host names, and nothing in it contradicts what we set ourselves.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub struct ValidatedRun {
     pub namespace: String,
     /// What children say about their owner.
     pub owner: OwnerReference,
+    /// Who submitted it; an admission policy saw that it is true.
+    pub submitted_by: Option<String>,
     /// The checked specification.
     pub spec: RunSpec,
 }
@@ -72,7 +74,8 @@ pub fn validate(run: &Run) -> Result<ValidatedRun, Invalid> {
     if let Some(variable) = run.spec.env.iter().find(|v| v.name.starts_with(RESERVED_VARIABLE_PREFIX)) {
         return Err(Invalid::Environment(variable.name.clone()));
     }
-    Ok(ValidatedRun { name, namespace, owner, spec: run.spec.clone() })
+    let submitted_by = run.annotations().get(SUBMITTED_BY_ANNOTATION).cloned();
+    Ok(ValidatedRun { name, namespace, owner, submitted_by, spec: run.spec.clone() })
 }
 
 /// Whether `<name>-<attempt>` is a name for a Service (RFC 1035 label). The length is bounded by the Run's own rule.

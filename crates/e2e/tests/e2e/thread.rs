@@ -1,10 +1,10 @@
 //! The whole thread, as a researcher walks it: a job file, the command line, and back.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use e2e::cli::Cli;
 use e2e::objects::{create_namespace, create_queue, h100_nodes};
 use e2e::users::{grant_namespace, grant_queue};
 use e2e::wait;
@@ -32,6 +32,7 @@ async fn a_job_file_becomes_a_finished_run() -> anyhow::Result<()> {
         home: home.path().to_owned(),
         url,
         token: cluster.token_for_user("alice")?.to_owned(),
+        namespace: "nlp".to_owned(),
     };
     let job = home.path().join("job.yaml");
     std::fs::write(
@@ -77,32 +78,6 @@ async fn a_job_file_becomes_a_finished_run() -> anyhow::Result<()> {
     Cli { token: "not-a-token".to_owned(), ..cli }.run(&["ls"], 4)?;
     cluster.stop().await;
     Ok(())
-}
-
-struct Cli {
-    binary: PathBuf,
-    home: PathBuf,
-    url: String,
-    token: String,
-}
-
-impl Cli {
-    /// Runs `warpyard` as alice; any other exit code than `expect` is an error that shows what was said.
-    fn run(&self, arguments: &[&str], expect: i32) -> anyhow::Result<Output> {
-        let output = Command::new(&self.binary)
-            .args(arguments)
-            .env("HOME", &self.home)
-            .env("WARPYARD_SERVER", &self.url)
-            .env("WARPYARD_TOKEN", &self.token)
-            .env("WARPYARD_NAMESPACE", "nlp")
-            .output()
-            .with_context(|| format!("failed to start {}", self.binary.display()))?;
-        ensure!(
-            output.status.code() == Some(expect),
-            "warpyard {arguments:?}: expected exit code {expect}: {output:?}"
-        );
-        Ok(output)
-    }
 }
 
 fn stdout(output: &Output) -> std::borrow::Cow<'_, str> {

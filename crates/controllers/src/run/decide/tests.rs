@@ -35,7 +35,7 @@ fn deleted(seconds: i64) -> JobFacts {
 }
 
 fn check(run: &Run, job: Option<JobFacts>, expect: Step) {
-    assert_eq!(next(run, Ok(()), job.as_ref()), expect, "job: {job:?}");
+    assert_eq!(next(run, Ok(()), job.as_ref(), || false), expect, "job: {job:?}");
 }
 
 #[test]
@@ -80,7 +80,8 @@ fn a_job_of_somebody_else_is_not_touched() {
     let going = JobFacts { deleting_since: Some(at(0)), ..theirs.clone() };
     let orphan = JobFacts { owner_uid: None, ..job() };
     for job in [theirs.clone(), orphan] {
-        let Step::Conclude(Conclusion::Refused { reason, .. }) = next(&attempted(None), Ok(()), Some(&job))
+        let Step::Conclude(Conclusion::Refused { reason, .. }) =
+            next(&attempted(None), Ok(()), Some(&job), || true)
         else {
             panic!("expected a refusal");
         };
@@ -124,10 +125,12 @@ fn a_job_deleted_from_outside_ends_the_run_unless_it_had_ended() {
 }
 
 #[test]
-fn a_stopped_run_is_over_when_its_pods_are_gone() {
+fn a_stopped_run_is_over_when_its_pods_are_over_also_if_somebody_keeps_them() {
     let run = stopped(attempted(Some("job-uid")));
     check(&run, Some(job()), Step::DeleteJob);
-    check(&run, Some(JobFacts { awaits_pods: true, ..deleted(7) }), Step::Follow);
+    let awaits_pods = JobFacts { awaits_pods: true, ..deleted(7) };
+    check(&run, Some(awaits_pods.clone()), Step::Follow);
+    assert_eq!(next(&run, Ok(()), Some(&awaits_pods), || true), Step::Conclude(Conclusion::Stopped));
     check(&run, Some(deleted(7)), Step::Conclude(Conclusion::Stopped));
     check(&run, Some(JobFacts { end: failed(8), ..deleted(7) }), Step::Conclude(Conclusion::Stopped));
     check(&run, None, Step::Conclude(Conclusion::Stopped));
@@ -148,6 +151,6 @@ fn a_run_stopped_before_it_began_never_begins() {
 #[test]
 fn an_invalid_run_fails_before_anything_is_created() {
     let invalid = Invalid::Name("a.b".to_owned());
-    let step = next(&run(), Err(&invalid), None);
+    let step = next(&run(), Err(&invalid), None, || false);
     assert_eq!(step, Step::Conclude(Conclusion::from(&invalid)));
 }

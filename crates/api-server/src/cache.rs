@@ -1,0 +1,7 @@
+//! What the cluster holds, kept current by one watch for each kind, and indexed as readers ask.
+
+pub mod cluster_cache;
+pub mod node_index;
+pub mod pod_index;
+pub mod queue_index;
+pub mod run_index;

@@ -1,0 +1,309 @@
+//! The one shared copy of all runs, queues, nodes and pods, kept current by one watch for each kind.
+//!
+//! ```text
+//!   watch ──► Init ── InitApply* ── InitDone ──► swapped in at once ──► Apply / Delete
+//!                                       └─ what differs ─┐                   └─ what changed ─┐
+//!                                                        └────────► Changes ◄─────────────────┘  (see events)
+//! ```
+//!
+//! Readers hold the locks for a page at most and never while they wait for anything. Whoever holds several takes them
+//! in this order: queues, runs, nodes, pods. (Two readers in opposite order, each before a waiting writer, would wait
+//! for each other.)
+
+use std::fmt::Debug;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use api_types::{Queue, Run};
+use cluster_convert::{SlimNode, SlimPod};
+use futures::{StreamExt, TryStreamExt};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch_objects};
+use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::cache::node_index::NodeIndex;
+use crate::cache::pod_index::PodIndex;
+use crate::cache::queue_index::QueueIndex;
+use crate::cache::run_index::{self, RunIndex};
+use crate::events::changes::{Change, Changes};
+
+/// Objects are fetched in pages of this many when a watch begins.
+const LIST_PAGE_SIZE: u32 = 500;
+
+/// What readers see of the whole cluster.
+#[derive(Debug, Default)]
+pub struct ClusterCache {
+    queues: Mirror<QueueIndex>,
+    runs: Mirror<RunIndex>,
+    nodes: Mirror<NodeIndex>,
+    pods: Mirror<PodIndex>,
+    changes: Changes,
+}
+
+/// A watch ended, which a watch never does by itself.
+#[derive(Debug, thiserror::Error)]
+#[error("the watch of {0} ended")]
+pub struct Error(&'static str);
+
+impl ClusterCache {
+    /// Keeps the cache current for as long as it is polled.
+    pub async fn follow(&self, client: Client) -> Result<(), Error> {
+        let changes = &self.changes;
+        tokio::select! {
+            result = follow(&self.queues, changes, Api::<Queue>::all(client.clone()), "queues") => result,
+            result = follow(&self.runs, changes, Api::<Run>::all(client.clone()), "runs") => result,
+            result = follow(&self.nodes, changes, Api::<SlimNode>::all(client.clone()), "nodes") => result,
+            result = follow(&self.pods, changes, Api::<SlimPod>::all(client), "pods") => result,
+        }
+    }
+
+    /// Whether everything that exists has been seen once.
+    pub fn is_complete(&self) -> bool {
+        self.queues.is_complete()
+            && self.runs.is_complete()
+            && self.nodes.is_complete()
+            && self.pods.is_complete()
+    }
+
+    /// Waits until everything that exists has been seen once.
+    pub async fn complete(&self) {
+        self.queues.complete().await;
+        self.runs.complete().await;
+        self.nodes.complete().await;
+        self.pods.complete().await;
+    }
+
+    /// A complete cache of these, for tests.
+    #[cfg(test)]
+    pub fn complete_with(runs: Vec<Run>, queues: Vec<Queue>) -> Self {
+        let cache = Self::default();
+        cache.runs.change(|index| runs.into_iter().for_each(|run| index.apply(Arc::new(run))));
+        cache.queues.change(|index| queues.into_iter().for_each(|queue| index.apply(Arc::new(queue))));
+        cache.nodes.change(|_| ());
+        cache.pods.change(|_| ());
+        cache
+    }
+
+    /// Changes nodes and pods as their watches would, for tests.
+    #[cfg(test)]
+    pub fn see(&self, nodes: Vec<SlimNode>, pods: Vec<SlimPod>) {
+        for node in nodes {
+            self.changes.note(self.nodes.change(|index| index.apply(&node)));
+        }
+        for pod in pods {
+            self.changes.note(self.pods.change(|index| index.apply(&pod)));
+        }
+    }
+
+    /// Changes a run as its watch would, for tests.
+    #[cfg(test)]
+    pub fn see_run(&self, run: Run) {
+        self.changes.note(self.runs.change(|index| Index::apply(index, run)));
+    }
+
+    /// The queues.
+    pub fn queues(&self) -> RwLockReadGuard<'_, QueueIndex> {
+        self.queues.read()
+    }
+
+    /// The runs.
+    pub fn runs(&self) -> RwLockReadGuard<'_, RunIndex> {
+        self.runs.read()
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> RwLockReadGuard<'_, NodeIndex> {
+        self.nodes.read()
+    }
+
+    /// The pods.
+    pub fn pods(&self) -> RwLockReadGuard<'_, PodIndex> {
+        self.pods.read()
+    }
+
+    /// What has changed and was not told yet.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Waits until the cache shows a run as `seen` wants it, so that whoever wrote it reads what they wrote. Gives
+    /// up after `bound`: the write has happened all the same.
+    pub async fn wait_for_run(
+        &self,
+        namespace: &str,
+        name: &str,
+        bound: Duration,
+        seen: impl Fn(&Run) -> bool,
+    ) {
+        let mut changes = self.runs.changes.subscribe();
+        let wait = changes.wait_for(|_| self.runs().get(namespace, name).is_some_and(|run| seen(&run)));
+        if tokio::time::timeout(bound, wait).await.is_err() {
+            warn!(namespace, name, "The cache did not show a write in time.");
+        }
+    }
+}
+
+/// Something that a watch keeps current, and that says what each step changed.
+trait Index: Default + Debug {
+    type Object;
+    fn apply(&mut self, object: Self::Object) -> Vec<Change>;
+    fn remove(&mut self, object: &Self::Object) -> Vec<Change>;
+    /// What differs in another index, which a new list has brought.
+    fn differences(&self, new: &Self) -> Vec<Change>;
+}
+
+impl Index for RunIndex {
+    type Object = Run;
+
+    fn apply(&mut self, run: Run) -> Vec<Change> {
+        let change = run_index::change(&run);
+        self.apply(slim(run));
+        vec![change]
+    }
+
+    fn remove(&mut self, run: &Run) -> Vec<Change> {
+        self.remove(run);
+        vec![run_index::change(run)]
+    }
+
+    fn differences(&self, new: &Self) -> Vec<Change> {
+        self.differences(new)
+    }
+}
+
+impl Index for QueueIndex {
+    type Object = Queue;
+
+    fn apply(&mut self, queue: Queue) -> Vec<Change> {
+        let changes = self.changes_with(&queue);
+        self.apply(slim(queue));
+        changes
+    }
+
+    fn remove(&mut self, queue: &Queue) -> Vec<Change> {
+        let changes = self.changes_without(queue);
+        self.remove(queue);
+        changes
+    }
+
+    fn differences(&self, new: &Self) -> Vec<Change> {
+        self.differences(new)
+    }
+}
+
+impl Index for NodeIndex {
+    type Object = SlimNode;
+
+    fn apply(&mut self, node: SlimNode) -> Vec<Change> {
+        self.apply(&node)
+    }
+
+    fn remove(&mut self, node: &SlimNode) -> Vec<Change> {
+        self.remove(node)
+    }
+
+    fn differences(&self, new: &Self) -> Vec<Change> {
+        self.differences(new)
+    }
+}
+
+impl Index for PodIndex {
+    type Object = SlimPod;
+
+    fn apply(&mut self, pod: SlimPod) -> Vec<Change> {
+        self.apply(&pod)
+    }
+
+    fn remove(&mut self, pod: &SlimPod) -> Vec<Change> {
+        self.remove(pod)
+    }
+
+    fn differences(&self, new: &Self) -> Vec<Change> {
+        self.differences(new)
+    }
+}
+
+#[derive(Debug)]
+struct Mirror<I> {
+    index: RwLock<I>,
+    /// 0 until the first list is complete; then counts changes.
+    changes: watch::Sender<u64>,
+}
+
+impl<I: Default> Default for Mirror<I> {
+    fn default() -> Self {
+        Self { index: RwLock::default(), changes: watch::Sender::new(0) }
+    }
+}
+
+impl<I: Index> Mirror<I> {
+    fn is_complete(&self) -> bool {
+        *self.changes.borrow() > 0
+    }
+
+    async fn complete(&self) {
+        let wait = self.changes.subscribe().wait_for(|count| *count > 0).await.map(drop);
+        wait.expect("the sender lives as long as self");
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, I> {
+        // An index is changed by total functions only; a poisoned lock holds a usable one.
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut I) -> T) -> T {
+        let result = change(&mut self.index.write().unwrap_or_else(PoisonError::into_inner));
+        self.changes.send_modify(|count| *count += 1);
+        result
+    }
+
+    /// Swaps in what a list has brought. Nobody else writes, so what differs is found without keeping readers out.
+    fn replace(&self, listed: I) -> Vec<Change> {
+        let changes = if self.is_complete() { self.read().differences(&listed) } else { Vec::new() };
+        // The old index is dropped outside of the lock.
+        drop(self.change(|index| std::mem::replace(index, listed)));
+        changes
+    }
+}
+
+async fn follow<I: Index>(
+    mirror: &Mirror<I>,
+    changes: &Changes,
+    api: Api<I::Object>,
+    what: &'static str,
+) -> Result<(), Error>
+where
+    I::Object: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = watcher::Config::default().page_size(LIST_PAGE_SIZE);
+    // The back-off is bounded at 30 s by kube; until then the last known state is served.
+    let mut events = watch_objects(api, config)
+        .default_backoff()
+        .map_err(|error| warn!(what, %error, "A watch failed and is tried again."))
+        .boxed();
+    let mut listed = I::default();
+    while let Some(event) = events.next().await {
+        match event {
+            Err(()) => {}
+            Ok(Event::Init) => listed = I::default(),
+            Ok(Event::InitApply(object)) => drop(listed.apply(object)),
+            Ok(Event::InitDone) => {
+                changes.note(mirror.replace(std::mem::take(&mut listed)));
+                info!(what, "Listed everything.");
+            }
+            // Noted after the index has it, so that whoever is told finds it there.
+            Ok(Event::Apply(object)) => changes.note(mirror.change(|index| index.apply(object))),
+            Ok(Event::Delete(object)) => changes.note(mirror.change(|index| index.remove(&object))),
+        }
+    }
+    Err(Error(what))
+}
+
+/// Drops what no reader asks for and what is often larger than the rest.
+fn slim<K: kube::Resource>(mut object: K) -> Arc<K> {
+    object.managed_fields_mut().clear();
+    Arc::new(object)
+}

@@ -1,0 +1,8 @@
+//! What every request and answer has in common: connections, bounds, headers, problems, pages.
+
+pub mod connections;
+pub mod page_bytes;
+pub mod page_token;
+pub mod problem;
+pub mod request_body;
+pub mod security_headers;

@@ -1,0 +1,149 @@
+//! What a pod and a node say about their use. Pure: an object in, a record out, always the same.
+//!
+//! ```text
+//!   PodScheduled=True ──── first startedAt ─────────────── last finishedAt
+//!         │ Starting             │ Productive                    │ certain, once the pod is over
+//! ```
+//!
+//! A `deletionTimestamp` is a deadline and never an end.
+
+use api_types::names;
+use cluster_convert::{SlimContainerStatus, SlimNode, SlimPod, bound_at, gpu_type, pod_requests, quantity};
+use costing::{End, Moment, NodeRecord, NodeShape, PodRecord};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// Conditions whose transitions tell the end of a pod whose containers do not: the last thing that happened to it.
+const LAST_WORDS: [&str; 4] = ["DisruptionTarget", "Ready", "ContainersReady", "PodScheduled"];
+
+/// A pod's use, once it has a node and the time at which it got it; until then it uses nothing that can be told.
+pub fn pod_record(pod: &SlimPod) -> Option<PodRecord> {
+    let metadata = &pod.metadata;
+    let node = pod.spec.node_name.clone().filter(|node| !node.is_empty())?;
+    let started = pod.status.start_time.as_ref().map(|time| time.0);
+    let scheduled_at = Moment::of(bound_at(pod).or(started)?);
+    let held = pod_requests(pod);
+    let label = |name: &str| text(metadata.labels.as_ref()?.get(name));
+    let said = |value: Option<String>| value.filter(|_| is_ours(pod));
+    Some(PodRecord {
+        uid: metadata.uid.clone()?,
+        namespace: metadata.namespace.clone()?,
+        name: metadata.name.clone()?,
+        node,
+        run: said(label(names::RUN_LABEL)),
+        attempt: said(label(names::ATTEMPT_LABEL)).and_then(|attempt| attempt.parse().ok()),
+        queue: said(label(names::QUEUE_LABEL)),
+        user: said(metadata.annotations.as_ref().and_then(|it| text(it.get(names::SUBMITTED_BY_ANNOTATION)))),
+        gpus: u32::try_from(held.gpus).unwrap_or(u32::MAX),
+        cpu_millis: held.cpu_millis,
+        scheduled_at,
+        started_at: first_start(pod).map(|at| at.max(scheduled_at)),
+        ended: end(pod, scheduled_at),
+    })
+}
+
+/// Whether what a pod says of itself is believed. Only of pods that our scheduler placed is it certain that they may use
+/// the queue they name, and only their labels are fixed (`deploy/pod-labels.yaml`). What other pods say charges nobody.
+pub fn is_ours(pod: &SlimPod) -> bool {
+    pod.spec.scheduler_name.as_deref() == Some(names::SCHEDULER_NAME)
+}
+
+/// Whether our finalizer is on it.
+pub fn is_held(pod: &SlimPod) -> bool {
+    pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == names::METERING_FINALIZER)
+}
+
+/// Whether nothing that a pod does from now on costs anything: it is over, or was deleted before it had a node, which
+/// it then never gets.
+pub fn is_over(pod: &SlimPod) -> bool {
+    let placed = pod.spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
+    let deleted = pod.metadata.deletion_timestamp.is_some();
+    let phase_is_final = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    phase_is_final || (deleted && (!placed || all_terminated(pod)))
+}
+
+/// A node's life, as it looks now.
+pub fn node_record(node: &SlimNode) -> Option<NodeRecord> {
+    let created_at = Moment::of(node.metadata.creation_timestamp.as_ref()?.0);
+    Some(NodeRecord {
+        uid: node.metadata.uid.clone()?,
+        name: node.metadata.name.clone()?,
+        created_at,
+        shapes: vec![(created_at, shape(node))],
+        ended: None,
+    })
+}
+
+/// What a node's price depends on. Its capacity, not what pods may use of it: a GPU that fails is still paid for.
+pub fn shape(node: &SlimNode) -> NodeShape {
+    let label = |name: &str| text(node.metadata.labels.as_ref()?.get(name));
+    let has = |name: &str| {
+        let status = &node.status;
+        status.capacity.get(name).or_else(|| status.allocatable.get(name)).map_or("0", String::as_str)
+    };
+    let gpus = quantity::units(has(names::GPU_RESOURCE)).unwrap_or(0);
+    NodeShape {
+        instance_type: label(names::INSTANCE_TYPE_NODE_LABEL),
+        capacity_type: label(names::CAPACITY_TYPE_NODE_LABEL)
+            .unwrap_or_else(|| names::ON_PREMISES.to_owned()),
+        gpu_type: gpu_type(node).map(|name| name.as_str().to_owned()),
+        gpus: u32::try_from(gpus).unwrap_or(u32::MAX),
+        cpu_millis: quantity::millis(has("cpu")).unwrap_or(0),
+    }
+}
+
+/// All containers of a deleted pod have ended: a kubelet restarts none of them. Of a pod that is not deleted, a
+/// container that crashed has ended too, until it is restarted.
+fn all_terminated(pod: &SlimPod) -> bool {
+    let expected = pod.spec.containers.len();
+    let main = &pod.status.container_statuses;
+    let ended = |status: &SlimContainerStatus| status.state.terminated.is_some();
+    let goes_on = |status: &SlimContainerStatus| status.state.running.is_some();
+    !main.is_empty()
+        && main.len() >= expected
+        && main.iter().all(ended)
+        && !pod.status.init_container_statuses.iter().any(goes_on)
+}
+
+fn first_start(pod: &SlimPod) -> Option<Moment> {
+    let states = pod.status.container_statuses.iter().flat_map(|status| [&status.last_state, &status.state]);
+    let times = states.flat_map(|state| {
+        let running = state.running.as_ref().and_then(|it| it.started_at.as_ref());
+        let terminated = state.terminated.as_ref().and_then(|it| it.started_at.as_ref());
+        [running, terminated]
+    });
+    times.flatten().filter_map(moment).min()
+}
+
+/// The end that the object itself tells. A pod that is over although a container is not known to have ended (its
+/// node is gone, or it never started) ended with the last thing that happened to it.
+fn end(pod: &SlimPod, scheduled_at: Moment) -> Option<End> {
+    if !is_over(pod) {
+        return None;
+    }
+    let statuses = || pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    let finished = statuses().filter_map(|status| status.state.terminated.as_ref()?.finished_at.as_ref());
+    let last_finish = finished.filter_map(moment).max();
+    let told = statuses().next().is_some() && statuses().all(|status| status.state.running.is_none());
+    let end = match last_finish {
+        Some(finish) if told => finish,
+        finish => {
+            let conditions = pod.status.conditions.iter().filter(|it| LAST_WORDS.contains(&it.kind.as_str()));
+            let last = conditions.filter_map(|it| moment(it.last_transition_time.as_ref()?)).max();
+            last.max(finish).unwrap_or(scheduled_at)
+        }
+    };
+    Some(End::Certain(end.max(scheduled_at)))
+}
+
+/// A kubelet that does not know a time writes none, or the first second of 1970.
+fn moment(time: &Time) -> Option<Moment> {
+    Some(Moment::of(time.0)).filter(|at| at.0 > 0)
+}
+
+/// A label or annotation, if it says anything. PostgreSQL's texts hold no NUL; JSON's may.
+fn text(value: Option<&String>) -> Option<String> {
+    value.map(|value| value.replace('\0', "")).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

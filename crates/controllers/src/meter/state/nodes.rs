@@ -1,0 +1,130 @@
+//! Nodes: which exist, and what they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster_convert::SlimNode;
+use costing::{Moment, NodeRecord};
+
+use super::unseen_end;
+use crate::meter::observe::{node_record, shape};
+
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    known: BTreeMap<String, Node>,
+    pub(super) dirty: BTreeSet<String>,
+    /// What a list has brought so far.
+    pub(super) listing: Option<BTreeSet<String>>,
+}
+
+#[derive(Debug)]
+struct Node {
+    exists: bool,
+    /// When we saw it first. What it was before, the ledger may know better.
+    first_seen: Moment,
+    record: NodeRecord,
+}
+
+impl Nodes {
+    /// A node that is new to us was always what it is now; one that we know is so from now on.
+    pub(super) fn see(&mut self, node: &SlimNode, now: Moment) {
+        let Some(said) = node_record(node) else { return };
+        let uid = said.uid.clone();
+        if let Some(listing) = &mut self.listing {
+            listing.insert(uid.clone());
+        }
+        let Some(known) = self.known.get_mut(&uid) else {
+            self.known.insert(uid.clone(), Node { exists: true, first_seen: now, record: said });
+            self.dirty.insert(uid);
+            return;
+        };
+        let shape = shape(node);
+        if known.record.is_news(now, &shape) {
+            known.record.shapes.push((now, shape));
+            known.record.shapes.sort_unstable();
+            self.dirty.insert(uid);
+        }
+    }
+
+    /// It is not there any more.
+    pub(super) fn gone(&mut self, uid: &str, at: Moment) {
+        let Some(node) = self.known.get_mut(uid) else { return };
+        node.exists = false;
+        if node.record.ended.is_none() {
+            node.record.ended = Some(unseen_end(at, node.record.created_at));
+            self.dirty.insert(uid.to_owned());
+        }
+        self.settle(uid);
+    }
+
+    /// What the list that has just ended did not bring.
+    pub(super) fn not_listed(&mut self) -> Vec<String> {
+        let listed = self.listing.take().unwrap_or_default();
+        let existing = self.known.iter().filter(|(_, node)| node.exists).map(|(uid, _)| uid);
+        existing.filter(|uid| !listed.contains(*uid)).cloned().collect()
+    }
+
+    pub(super) fn vanished(&mut self, mut record: NodeRecord, at: Moment) {
+        if self.known.contains_key(&record.uid) {
+            return;
+        }
+        record.ended = Some(unseen_end(at, record.created_at));
+        self.dirty.insert(record.uid.clone());
+        self.known.insert(record.uid.clone(), Node { exists: false, first_seen: at, record });
+    }
+
+    pub(super) fn in_ledger(&mut self, open: Vec<NodeRecord>) -> Vec<NodeRecord> {
+        let mut unknown = Vec::new();
+        for recorded in open {
+            let Some(node) = self.known.get_mut(&recorded.uid) else {
+                unknown.push(recorded);
+                continue;
+            };
+            let joined = node.joined_with(&recorded);
+            if joined == recorded {
+                self.dirty.remove(&recorded.uid);
+            } else {
+                self.dirty.insert(recorded.uid.clone());
+            }
+            node.record = joined;
+            self.settle(&recorded.uid);
+        }
+        unknown
+    }
+
+    pub(super) fn batch(&self, max: usize) -> Vec<NodeRecord> {
+        let dirty = self.dirty.iter().take(max).filter_map(|uid| self.known.get(uid));
+        dirty.map(|node| node.record.clone()).collect()
+    }
+
+    pub(super) fn recorded(&mut self, record: &NodeRecord) {
+        // What was learnt since the batch was taken is not in the ledger yet.
+        if self.known.get(&record.uid).is_some_and(|node| node.record == *record) {
+            self.dirty.remove(&record.uid);
+            self.settle(&record.uid);
+        }
+    }
+
+    fn settle(&mut self, uid: &str) {
+        let forgettable = self.known.get(uid).is_some_and(|node| !node.exists) && !self.dirty.contains(uid);
+        if forgettable {
+            self.known.remove(uid);
+        }
+    }
+}
+
+impl Node {
+    /// What the ledger has, and what of our observations is news to it.
+    fn joined_with(&self, recorded: &NodeRecord) -> NodeRecord {
+        let mut joined = recorded.clone();
+        let news = self.record.shapes.iter().filter(|seen| !recorded.shapes.contains(seen));
+        for (at, shape) in news {
+            let at = (*at).max(self.first_seen);
+            if joined.is_news(at, shape) {
+                joined.shapes.push((at, shape.clone()));
+                joined.shapes.sort_unstable();
+            }
+        }
+        joined.ended = self.record.ended.or(recorded.ended);
+        joined
+    }
+}

@@ -1,0 +1,221 @@
+//! From what is known to lines.
+//!
+//! ```text
+//!   node records ─► lives ─► stretches (what the node has and costs) ─┬─► lines of pods ──┐
+//!                     │                                               │                   ├─► closed, open
+//!   pod records ──────┴─► uses (cut into lives) ──────────────────────┴─► lines of idle ──┘
+//! ```
+//!
+//! A pod's use is cut where a life ends, and goes on in the next life of that name if the pod is still there: a kubelet
+//! that registers its node again keeps its pods.
+//!
+//! Only what lies within the day and before `now` is on a line. A line is as long as it can be: it ends where its
+//! class, its GPUs or its rate changes, at midnight and at `now`, and nowhere else. So what says nothing new cuts
+//! nothing, and no closed line changes because time goes on.
+
+use std::collections::BTreeMap;
+
+use crate::account::{Account, Attribution, Class, Fold, Line, OpenLine, Problem, Subject};
+use crate::capacity::{Held, Stretch, stretches};
+use crate::lives::lives;
+use crate::money::Amount;
+use crate::price::PriceBook;
+use crate::record::{End, NodeRecord, PodRecord};
+use crate::time::Moment;
+
+/// Everything that is known about an account, as lines. `nodes` are the lives of the account's node, `pods` those that
+/// were ever on it. What lies outside of the day is ignored, but for this: a pod's certain end, on whatever day, shows
+/// that a node whose end is provisional was there until then. Closed is what ended before `now`; what goes on is open.
+/// Closed and open lines together are exactly the node's seconds in the day before `now`, times its price.
+pub fn fold(
+    account: &Account,
+    nodes: &[NodeRecord],
+    pods: &[PodRecord],
+    prices: &PriceBook,
+    now: Moment,
+) -> Fold {
+    let window = Window {
+        from: account.day.start(),
+        to: account.day.end().min(now),
+        day_is_over: account.day.end() <= now,
+    };
+    let pods: Vec<_> = pods.iter().filter(|pod| pod.node == account.node).collect();
+    let lives = lives(&account.node, nodes, &pods);
+    let mut fold = Fold::default();
+    let mut uses: Vec<Vec<Use<'_>>> = lives.iter().map(|_| Vec::new()).collect();
+    for pod in pods {
+        let end = pod.ended.map(End::at);
+        // Before its first life and between two of them it is outside. With its last life it ends.
+        let mut outside = Vec::new();
+        let mut outside_from = pod.scheduled_at;
+        for (life, uses) in lives.iter().zip(&mut uses) {
+            let Some((from, to)) = life.part_of(pod.scheduled_at, end) else { continue };
+            uses.extend(window.part_of(from, to).map(|span| Use { pod, span }));
+            outside.push((outside_from, Some(from)));
+            outside_from = to.unwrap_or(from);
+        }
+        if outside.is_empty() {
+            outside.push((pod.scheduled_at, end));
+        }
+        if outside.into_iter().any(|(from, to)| window.part_of(from, to).is_some()) {
+            fold.problems.push(Problem::OutsideNode { pod_uid: pod.uid.clone() });
+        }
+    }
+    for (life, uses) in lives.iter().zip(&uses) {
+        let Some(span) = window.part_of(life.from, life.end) else { continue };
+        let stretches = stretches(life, prices, span.from, span.to);
+        for used in uses {
+            fold.take(&pod_pieces(used, &stretches), used.span, life.node, Some(used.pod));
+        }
+        let idle = idle_pieces(uses, &stretches, &mut fold.problems);
+        fold.take(&idle, span, life.node, None);
+    }
+    fold.closed.sort_unstable();
+    fold.open.sort_unstable();
+    fold.problems.sort_unstable();
+    fold
+}
+
+/// The part of the account's day that lies before the fold's `now`.
+struct Window {
+    from: Moment,
+    to: Moment,
+    day_is_over: bool,
+}
+
+/// A part of the day. It goes on if only `now` cut it.
+#[derive(Clone, Copy)]
+struct Span {
+    from: Moment,
+    to: Moment,
+    goes_on: bool,
+}
+
+struct Use<'a> {
+    pod: &'a PodRecord,
+    span: Span,
+}
+
+/// What becomes a line.
+struct Piece {
+    from: Moment,
+    to: Moment,
+    class: Class,
+    gpus: i64,
+    rate: Option<Amount>,
+}
+
+impl Window {
+    fn part_of(&self, from: Moment, end: Option<Moment>) -> Option<Span> {
+        let goes_on = !self.day_is_over && end.is_none_or(|end| end > self.to);
+        let (from, to) = (from.max(self.from), end.map_or(self.to, |end| end.min(self.to)));
+        (from < to).then_some(Span { from, to, goes_on })
+    }
+}
+
+impl Fold {
+    /// Takes the pieces of one subject as lines: a pod's, or what is left of the node.
+    fn take(&mut self, pieces: &[Piece], span: Span, node: &NodeRecord, pod: Option<&PodRecord>) {
+        for piece in pieces {
+            if pod.is_none() && piece.gpus == 0 && piece.rate == Some(Amount::ZERO) {
+                continue; // All of the node is held.
+            }
+            let line = Line {
+                subject: pod.map_or(Subject::Idle, |pod| Subject::Pod(pod.uid.clone())),
+                node_uid: node.uid.clone(),
+                class: piece.class,
+                from: piece.from,
+                to: piece.to,
+                gpus: piece.gpus,
+                attribution: pod.map(Attribution::of).unwrap_or_default(),
+                rate: piece.rate,
+            };
+            if span.goes_on && piece.to == span.to {
+                self.open.push(OpenLine { line });
+            } else {
+                self.closed.push(line);
+            }
+        }
+    }
+}
+
+impl Attribution {
+    fn of(pod: &PodRecord) -> Self {
+        Self {
+            namespace: Some(pod.namespace.clone()),
+            pod: Some(pod.name.clone()),
+            run: pod.run.clone(),
+            attempt: pod.attempt,
+            queue: pod.queue.clone(),
+            user: pod.user.clone(),
+        }
+    }
+}
+
+/// A pod's use: starting, then productive, at what its part of the node costs then.
+fn pod_pieces(used: &Use<'_>, stretches: &[Stretch]) -> Vec<Piece> {
+    let Use { pod, span } = used;
+    let held = Held::by(pod);
+    // Clocks of two machines can give a start before the reservation or after the end.
+    let started = pod.started_at.map_or(span.to, |at| at.clamp(span.from, span.to));
+    let mut pieces = Vec::new();
+    for (class, from, to) in [(Class::Starting, span.from, started), (Class::Productive, started, span.to)] {
+        for stretch in stretches {
+            let (from, to) = (stretch.from.max(from), stretch.to.min(to));
+            let rate = stretch.capacity.share(held);
+            add(&mut pieces, Piece { from, to, class, gpus: held.gpus, rate });
+        }
+    }
+    pieces
+}
+
+/// What nobody holds, from each change of what is held to the next.
+fn idle_pieces(uses: &[Use<'_>], stretches: &[Stretch], problems: &mut Vec<Problem>) -> Vec<Piece> {
+    let mut changes: BTreeMap<Moment, Held> = BTreeMap::new();
+    for Use { pod, span } in uses {
+        *changes.entry(span.from).or_default() += Held::by(pod);
+        *changes.entry(span.to).or_default() += Held::by(pod).given_back();
+    }
+    let mut changes = changes.into_iter().peekable();
+    let mut held = Held::default();
+    let mut pieces = Vec::new();
+    for stretch in stretches {
+        let mut from = stretch.from;
+        while from < stretch.to {
+            while let Some((_, change)) = changes.next_if(|(at, _)| *at <= from) {
+                held += change;
+            }
+            let to = changes.peek().map_or(stretch.to, |(at, _)| (*at).min(stretch.to));
+            let left = stretch.capacity.left(held);
+            if left.is_overcommitted {
+                report_overcommitted(problems, from, to);
+            }
+            add(&mut pieces, Piece { from, to, class: Class::NodeIdle, gpus: left.gpus, rate: left.rate });
+            from = to;
+        }
+    }
+    pieces
+}
+
+/// Adds a piece, unless it is empty; if it only goes on with the last one, as part of that.
+fn add(pieces: &mut Vec<Piece>, piece: Piece) {
+    if piece.from >= piece.to {
+        return;
+    }
+    match pieces.last_mut() {
+        Some(last)
+            if (last.to, last.class, last.gpus, last.rate)
+                == (piece.from, piece.class, piece.gpus, piece.rate) =>
+        {
+            last.to = piece.to;
+        }
+        _ => pieces.push(piece),
+    }
+}
+
+fn report_overcommitted(problems: &mut Vec<Problem>, begins: Moment, ends: Moment) {
+    match problems.last_mut() {
+        Some(Problem::Overcommitted { to, .. }) if *to == begins => *to = ends,
+        _ => problems.push(Problem::Overcommitted { from: begins, to: ends }),
+    }
+}

@@ -1,0 +1,241 @@
+//! What the meter writes, with the meter's role.
+//!
+//! ```text
+//!   record ─► join with pod_usage, node_usage ─► usage_event ─► span: which days? ─┐
+//!   set_prices ─► price versions ──────────────────────────────────────────────────┼─► mark: account.due_at
+//!   roll ─► partitions, the accounts of a new day ─────────────────────────────────┘
+//!   post ─► due accounts, some at a time ─► fold ─► ledger_line, open_usage, daily_spend, run_spend, problem
+//! ```
+//!
+//! Every method is one or more whole transactions. One that failed half-way has done some of them and none in part,
+//! and doing it again is right. Two replicas may do any of it at once.
+
+mod changes;
+mod due;
+mod mark;
+mod nodes;
+mod pods;
+mod posting;
+pub(crate) mod prices;
+mod queues;
+mod record;
+mod span;
+mod spend;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use costing::{Amount, Day, Moment, NodeRecord, PodRecord, Price};
+use sqlx::{PgPool, PgTransaction};
+
+use crate::Error;
+use crate::connect::{self, Limits};
+
+const LIMITS: Limits = Limits {
+    connections_max: 4,
+    acquire_timeout: Duration::from_secs(5),
+    statement_timeout: Duration::from_secs(30),
+    read_only: false,
+};
+
+/// Accounts that one transaction brings up to date. A busy account has some hundred lines of about 300 bytes, so this
+/// is some megabytes at most; and one commit for so many makes the disk's share of an account small.
+const ACCOUNTS_PER_TRANSACTION: u32 = 32;
+
+/// The ledger of one cluster, opened for writing.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    pool: PgPool,
+    cluster: Arc<str>,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What need not be read again.
+#[derive(Debug, Default)]
+struct Known {
+    book: posting::Book,
+    /// A day that was rolled to, by us.
+    rolled_to: Option<Day>,
+}
+
+/// What was learnt since the last batch; joined with what is recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Pods.
+    pub pods: Vec<PodRecord>,
+    /// Nodes.
+    pub nodes: Vec<NodeRecord>,
+}
+
+/// What one round of posting did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Posted {
+    /// Accounts that were brought up to date.
+    pub accounts: u64,
+    /// Lines charged.
+    pub charges: u64,
+    /// Lines reversed.
+    pub reversals: u64,
+    /// Problems that the folds found; each is also a row of the table `problem`.
+    pub problems: u64,
+}
+
+/// What one queue has spent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSpend {
+    /// The queue.
+    pub queue: String,
+    /// Money.
+    pub amount: Amount,
+    /// GPUs times seconds.
+    pub gpu_seconds: i64,
+}
+
+impl Ledger {
+    /// Opens a small pool (at most 4 connections; 5 s to get one; statement timeout 30 s). Does not wait for the
+    /// database: what cannot be reached shows in the first use. Needs a tokio runtime around it.
+    pub fn open(meter_url: &str, cluster: &str) -> Result<Self, Error> {
+        let pool = connect::pool(meter_url, "warpyard-meter", &LIMITS)?;
+        Ok(Self { pool, cluster: cluster.into(), known: Arc::default() })
+    }
+
+    /// Joins the batch with what is recorded, appends what changed to `usage_event`, and marks the accounts that it
+    /// touches, in one transaction. The same batch twice changes nothing.
+    pub async fn record(&self, batch: &Batch) -> Result<(), Error> {
+        if batch.pods.is_empty() && batch.nodes.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.begin_writing().await?;
+        record::record(&mut transaction, &self.cluster, batch).await?;
+        transaction.commit().await.map_err(Error::to("commit what was recorded"))
+    }
+
+    /// Sets all prices, if they differ from what is recorded; marks every account from the earliest moment at which
+    /// a price changed. Returns whether anything changed.
+    pub async fn set_prices(&self, currency: &str, prices: &[Price]) -> Result<bool, Error> {
+        let mut transaction = self.begin_writing().await?;
+        let changed = prices::set(&mut transaction, &self.cluster, currency, prices).await?;
+        transaction.commit().await.map_err(Error::to("commit prices"))?;
+        Ok(changed)
+    }
+
+    /// Brings at most `accounts_max` due accounts up to date, each within one transaction; call again while it
+    /// returns as many. `now` is when open use is cut into what is past and what goes on. Rolls to its day first, if
+    /// that was not done.
+    pub async fn post(&self, now: Moment, accounts_max: u32) -> Result<Posted, Error> {
+        if self.known(|known| known.rolled_to) < Some(now.day()) {
+            self.roll(now.day()).await?;
+        }
+        let mut posted = Posted::default();
+        let mut accounts_left = accounts_max;
+        while accounts_left > 0 {
+            let wanted = accounts_left.min(ACCOUNTS_PER_TRANSACTION);
+            let some = self.post_some(now, wanted).await?;
+            posted.add(some);
+            if some.accounts < u64::from(wanted) {
+                break;
+            }
+            accounts_left -= wanted;
+        }
+        Ok(posted)
+    }
+
+    /// Makes sure that the partitions of this and the next month exist, and makes the accounts of `today` (and of
+    /// days missed) for the nodes that live on into it. Call at start and whenever the day changes.
+    pub async fn roll(&self, today: Day) -> Result<(), Error> {
+        let mut transaction = self.begin_writing().await?;
+        changes::ensure_partitions(&mut transaction, &changes::this_and_next_month(today)).await?;
+        mark::roll(&mut transaction, &self.cluster, today).await?;
+        transaction.commit().await.map_err(Error::to("commit a new day"))?;
+        self.known(|known| known.rolled_to = known.rolled_to.max(Some(today)));
+        Ok(())
+    }
+
+    /// Pods recorded without an end.
+    pub async fn open_pods(&self) -> Result<Vec<PodRecord>, Error> {
+        let mut connection = self.pool.acquire().await.map_err(Error::to("connect"))?;
+        pods::load_open(&mut connection, &self.cluster).await
+    }
+
+    /// What is recorded of those of these pods of which anything is. Ask for 1,000 at a time.
+    pub async fn recorded_pods(&self, uids: &[&str]) -> Result<Vec<PodRecord>, Error> {
+        let mut connection = self.pool.acquire().await.map_err(Error::to("connect"))?;
+        let loaded = pods::load(&mut connection, &self.cluster, uids).await?;
+        Ok(loaded.into_iter().map(|(pod, _)| pod).collect())
+    }
+
+    /// Nodes recorded without an end.
+    pub async fn open_nodes(&self) -> Result<Vec<NodeRecord>, Error> {
+        let mut connection = self.pool.acquire().await.map_err(Error::to("connect"))?;
+        nodes::load_open(&mut connection, &self.cluster).await
+    }
+
+    /// Notes that the meter saw everything up to now. It never goes back.
+    pub async fn note_alive(&self, now: Moment) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO meter_state AS old (cluster, alive_until) VALUES ($1, to_timestamp($2))
+             ON CONFLICT (cluster) DO UPDATE SET alive_until = greatest(old.alive_until, excluded.alive_until)",
+        )
+        .bind(&*self.cluster)
+        .bind(now.0)
+        .execute(&self.pool)
+        .await
+        .map_err(Error::to("note that the meter is alive"))?;
+        Ok(())
+    }
+
+    /// Until when the meter is known to have seen everything.
+    pub async fn last_alive(&self) -> Result<Option<Moment>, Error> {
+        let at: Option<Option<i64>> = sqlx::query_scalar(
+            "SELECT extract(epoch FROM alive_until)::bigint FROM meter_state WHERE cluster = $1",
+        )
+        .bind(&*self.cluster)
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(Error::to("read until when the meter was alive"))?;
+        Ok(at.flatten().map(Moment))
+    }
+
+    /// What each queue itself (without the queues below) has spent from `since` until `now`, open use included, in
+    /// the order of names; and the currency, once prices are set.
+    pub async fn queue_spend(
+        &self,
+        since: Day,
+        now: Moment,
+    ) -> Result<(Option<String>, Vec<QueueSpend>), Error> {
+        let mut connection = self.pool.acquire().await.map_err(Error::to("connect"))?;
+        let version = prices::version(&mut connection, &self.cluster).await?;
+        let queues = queues::spend(&mut connection, &self.cluster, since, now).await?;
+        Ok((version.map(|version| version.currency), queues))
+    }
+
+    async fn post_some(&self, now: Moment, accounts_max: u32) -> Result<Posted, Error> {
+        let mut book = self.known(|known| known.book.clone());
+        let mut transaction = self.pool.begin().await.map_err(Error::to("begin to post"))?;
+        let posted =
+            posting::post_some(&mut transaction, &self.cluster, now, accounts_max, &mut book).await?;
+        transaction.commit().await.map_err(Error::to("commit what was posted"))?;
+        self.known(|known| known.book = book);
+        Ok(posted)
+    }
+
+    /// A transaction that no other writer of this cluster runs beside.
+    async fn begin_writing(&self) -> Result<PgTransaction<'static>, Error> {
+        let mut transaction = self.pool.begin().await.map_err(Error::to("begin to write"))?;
+        mark::lock_writer(&mut transaction, &self.cluster).await?;
+        Ok(transaction)
+    }
+
+    fn known<T>(&self, with: impl FnOnce(&mut Known) -> T) -> T {
+        with(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Posted {
+    fn add(&mut self, other: Self) {
+        self.accounts += other.accounts;
+        self.charges += other.charges;
+        self.reversals += other.reversals;
+        self.problems += other.problems;
+    }
+}

@@ -1,0 +1,164 @@
+//! Rows of `pod_usage`.
+
+use costing::{Day, End, PodRecord};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+
+use crate::Error;
+use crate::rows::{get, get_attempt, get_end, get_moment, get_moment_if_any, get_u32, is_certain};
+
+use super::record::Changed;
+
+macro_rules! pod_columns {
+    () => {
+        "p.uid, p.namespace, p.name, p.node, p.run, p.attempt, p.queue, p.username, p.gpus, p.cpu_millis,
+         extract(epoch FROM p.scheduled_at)::bigint AS scheduled_at,
+         extract(epoch FROM p.started_at)::bigint AS started_at,
+         extract(epoch FROM p.ended_at)::bigint AS ended_at, p.ended_certain, p.events"
+    };
+}
+
+/// The pods of these UIDs, each with how many events tell of it.
+pub(crate) async fn load(
+    connection: &mut PgConnection,
+    cluster: &str,
+    uids: &[&str],
+) -> Result<Vec<(PodRecord, i64)>, Error> {
+    const SQL: &str =
+        concat!("SELECT ", pod_columns!(), " FROM pod_usage p WHERE p.cluster = $1 AND p.uid = ANY($2)");
+    let rows = sqlx::query(SQL).bind(cluster).bind(uids).fetch_all(connection).await;
+    let rows = rows.map_err(Error::to("read pods"))?;
+    rows.iter().map(|row| Ok((pod(row)?, get(row, "events")?))).collect()
+}
+
+/// Pods without an end, in the order of UIDs.
+pub(crate) async fn load_open(connection: &mut PgConnection, cluster: &str) -> Result<Vec<PodRecord>, Error> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        pod_columns!(),
+        " FROM pod_usage p WHERE p.cluster = $1 AND p.ended_at IS NULL ORDER BY p.uid COLLATE \"C\""
+    );
+    let rows = sqlx::query(SQL).bind(cluster).fetch_all(connection).await;
+    rows.map_err(Error::to("read open pods"))?.iter().map(pod).collect()
+}
+
+/// The pods that were on these nodes on these days, each with the position of its account.
+pub(crate) async fn load_of_accounts(
+    connection: &mut PgConnection,
+    cluster: &str,
+    nodes: &[&str],
+    days: &[Day],
+) -> Result<Vec<(usize, PodRecord)>, Error> {
+    // LATERAL with OFFSET 0 makes it one look-up in the index for each account, whatever the planner guesses.
+    const SQL: &str = concat!(
+        "SELECT a.position, ",
+        pod_columns!(),
+        " FROM unnest($2::text[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS a(node, starts, ends, position)
+          CROSS JOIN LATERAL (
+              SELECT * FROM pod_usage
+              WHERE cluster = $1 AND node = a.node
+                AND coalesce(ended_at, 'infinity'::timestamptz) > to_timestamp(a.starts)
+                AND scheduled_at < to_timestamp(a.ends)
+              OFFSET 0
+          ) p"
+    );
+    let starts: Vec<i64> = days.iter().map(|day| day.start().0).collect();
+    let ends: Vec<i64> = days.iter().map(|day| day.end().0).collect();
+    let rows = sqlx::query(SQL).bind(cluster).bind(nodes).bind(starts).bind(ends).fetch_all(connection).await;
+    let rows = rows.map_err(Error::to("read the pods of accounts"))?;
+    rows.iter().map(|row| Ok((super::posting::position(row)?, pod(row)?))).collect()
+}
+
+/// Writes what changed.
+pub(crate) async fn write(
+    connection: &mut PgConnection,
+    cluster: &str,
+    changed: &[Changed<PodRecord>],
+) -> Result<(), Error> {
+    const SQL: &str = "
+        INSERT INTO pod_usage (cluster, uid, namespace, name, node, run, attempt, queue, username, gpus, cpu_millis,
+                               scheduled_at, started_at, ended_at, ended_certain, events)
+        SELECT $1, uid, namespace, name, node, run, attempt, queue, username, gpus, cpu_millis,
+               to_timestamp(scheduled_at), to_timestamp(started_at), to_timestamp(ended_at), ended_certain, events
+        FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[],
+                    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[],
+                    $16::bigint[])
+            AS new(uid, namespace, name, node, run, attempt, queue, username, gpus, cpu_millis, scheduled_at,
+                   started_at, ended_at, ended_certain, events)
+        ON CONFLICT (cluster, uid) DO UPDATE SET
+            namespace = excluded.namespace, name = excluded.name, node = excluded.node, run = excluded.run,
+            attempt = excluded.attempt, queue = excluded.queue, username = excluded.username, gpus = excluded.gpus,
+            cpu_millis = excluded.cpu_millis, scheduled_at = excluded.scheduled_at,
+            started_at = excluded.started_at, ended_at = excluded.ended_at,
+            ended_certain = excluded.ended_certain, events = excluded.events";
+    let column =
+        |of: fn(&PodRecord) -> String| -> Vec<String> { changed.iter().map(|c| of(&c.now)).collect() };
+    let if_any = |of: fn(&PodRecord) -> Option<String>| -> Vec<Option<String>> {
+        changed.iter().map(|c| of(&c.now)).collect()
+    };
+    let number = |of: fn(&PodRecord) -> i64| -> Vec<i64> { changed.iter().map(|c| of(&c.now)).collect() };
+    let number_if_any = |of: fn(&PodRecord) -> Option<i64>| -> Vec<Option<i64>> {
+        changed.iter().map(|c| of(&c.now)).collect()
+    };
+    sqlx::query(SQL)
+        .bind(cluster)
+        .bind(column(|pod| pod.uid.clone()))
+        .bind(column(|pod| pod.namespace.clone()))
+        .bind(column(|pod| pod.name.clone()))
+        .bind(column(|pod| pod.node.clone()))
+        .bind(if_any(|pod| pod.run.clone()))
+        .bind(number_if_any(|pod| pod.attempt.map(i64::from)))
+        .bind(if_any(|pod| pod.queue.clone()))
+        .bind(if_any(|pod| pod.user.clone()))
+        .bind(number(|pod| pod.gpus.into()))
+        .bind(number(|pod| pod.cpu_millis))
+        .bind(number(|pod| pod.scheduled_at.0))
+        .bind(number_if_any(|pod| pod.started_at.map(|at| at.0)))
+        .bind(number_if_any(|pod| pod.ended.map(|end| end.at().0)))
+        .bind(changed.iter().map(|c| c.now.ended.map(is_certain)).collect::<Vec<_>>())
+        .bind(changed.iter().map(|c| c.events).collect::<Vec<_>>())
+        .execute(connection)
+        .await
+        .map_err(Error::to("record pods"))?;
+    Ok(())
+}
+
+/// What `usage_event` keeps of it.
+pub(crate) fn to_json(pod: &PodRecord) -> Value {
+    json!({
+        "uid": pod.uid,
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "node": pod.node,
+        "run": pod.run,
+        "attempt": pod.attempt,
+        "queue": pod.queue,
+        "user": pod.user,
+        "gpus": pod.gpus,
+        "cpuMillis": pod.cpu_millis,
+        "scheduledAt": pod.scheduled_at.0,
+        "startedAt": pod.started_at.map(|at| at.0),
+        "endedAt": pod.ended.map(|end| end.at().0),
+        "endedCertain": pod.ended.map(is_certain),
+    })
+}
+
+fn pod(row: &PgRow) -> Result<PodRecord, Error> {
+    let ended: Option<End> = get_end(row)?;
+    Ok(PodRecord {
+        uid: get(row, "uid")?,
+        namespace: get(row, "namespace")?,
+        name: get(row, "name")?,
+        node: get(row, "node")?,
+        run: get(row, "run")?,
+        attempt: get_attempt(row)?,
+        queue: get(row, "queue")?,
+        user: get(row, "username")?,
+        gpus: get_u32(row, "gpus")?,
+        cpu_millis: get(row, "cpu_millis")?,
+        scheduled_at: get_moment(row, "scheduled_at")?,
+        started_at: get_moment_if_any(row, "started_at")?,
+        ended,
+    })
+}

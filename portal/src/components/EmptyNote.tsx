@@ -1,0 +1,14 @@
+import type { ReactNode } from "react";
+
+import { Icon } from "./Icon";
+
+/** Nothing is there, and what would change that. */
+export function EmptyNote({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="note">
+      <Icon name="empty" size={24} />
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}

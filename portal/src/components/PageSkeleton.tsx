@@ -1,0 +1,9 @@
+import { SkeletonRows } from "./SkeletonRows";
+
+export function PageSkeleton() {
+  return (
+    <main className="page">
+      <SkeletonRows count={8} />
+    </main>
+  );
+}

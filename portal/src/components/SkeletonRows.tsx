@@ -1,0 +1,11 @@
+/** Grey bars where rows will be, of about their size, so that nothing jumps when they come. */
+export function SkeletonRows({ count, height = 20 }: { count: number; height?: number }) {
+  return (
+    <div className="skeleton-rows" role="status">
+      <span className="visually-hidden">Loading</span>
+      {Array.from({ length: count }, (_, index) => (
+        <span key={index} className="skeleton" style={{ height, width: `${92 - ((index * 17) % 40)}%` }} />
+      ))}
+    </div>
+  );
+}

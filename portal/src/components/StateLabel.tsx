@@ -1,0 +1,26 @@
+import type { MemberState, RunPhase } from "../api/types";
+import { Icon, type IconName } from "./Icon";
+
+type State = RunPhase | MemberState | "Deleted";
+
+const ICONS: Record<State, IconName> = {
+  Pending: "clock",
+  Waiting: "clock",
+  Starting: "half",
+  Running: "play",
+  Ending: "ring",
+  Succeeded: "check",
+  Failed: "cross",
+  Deleted: "cross",
+  Stopped: "square",
+};
+
+/** A state as icon and word. `badge` for the one that a page is about. */
+export function StateLabel({ state, badge = false }: { state: State; badge?: boolean }) {
+  return (
+    <span className={badge ? "state state-badge" : "state"} data-state={state}>
+      <Icon name={ICONS[state]} size={15} />
+      {state}
+    </span>
+  );
+}

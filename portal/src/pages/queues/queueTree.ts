@@ -1,0 +1,70 @@
+import type { QueueView } from "../../api/types";
+
+export interface QueueNode {
+  queue: QueueView;
+  /** 0 for a queue without one above, or whose one above the caller may not see. */
+  depth: number;
+}
+
+/** The queues as a tree, from the top, each followed by those below it; siblings by name. */
+export function queueTree(queues: readonly QueueView[]): QueueNode[] {
+  const names = new Set(queues.map((queue) => queue.name));
+  const below = new Map<string, QueueView[]>();
+  for (const queue of queues) {
+    const parent = queue.parent && names.has(queue.parent) ? queue.parent : "";
+    below.set(parent, [...(below.get(parent) ?? []), queue]);
+  }
+  const ordered: QueueNode[] = [];
+  const seen = new Set<string>();
+  const visit = (parent: string, depth: number) => {
+    for (const queue of below.get(parent) ?? []) {
+      // Two queues that name each other as parent are a mistake that the API server reports; here they just end.
+      if (seen.has(queue.name)) continue;
+      seen.add(queue.name);
+      ordered.push({ queue, depth });
+      visit(queue.name, depth + 1);
+    }
+  };
+  visit("", 0);
+  for (const queue of queues) if (!seen.has(queue.name)) ordered.push({ queue, depth: 0 });
+  return ordered;
+}
+
+/** What a queue holds of one GPU type. */
+export interface GpuUse {
+  type: string;
+  used: number;
+  borrowed: number;
+  quota: number | undefined;
+  limit: number | undefined;
+}
+
+/** Every GPU type that the queue has, owns or may have, by name. */
+export function gpuUses(queue: QueueView): GpuUse[] {
+  const maps = [queue.usedGpus, queue.quotaGpus ?? {}, queue.limitGpus ?? {}];
+  const types = [...new Set(maps.flatMap(Object.keys))].sort();
+  return types.map((type) => ({
+    type,
+    used: queue.usedGpus[type] ?? 0,
+    borrowed: queue.borrowedGpus[type] ?? 0,
+    quota: queue.quotaGpus?.[type],
+    limit: queue.limitGpus?.[type],
+  }));
+}
+
+/** The bar's end: all that is used, owned or allowed fits on it. */
+export function barEnd(use: GpuUse): number {
+  return Math.max(use.used, use.quota ?? 0, use.limit ?? 0, 1);
+}
+
+/** `1,016 of 800 H100, 216 borrowed, at most 1,200`. */
+export function describeUse(use: GpuUse): string {
+  const number = (count: number) => count.toLocaleString("en");
+  const owned =
+    use.quota === undefined
+      ? `${number(use.used)} ${use.type}`
+      : `${number(use.used)} of ${number(use.quota)} ${use.type}`;
+  const borrowed = use.borrowed > 0 ? `, ${number(use.borrowed)} borrowed` : "";
+  const limit = use.limit === undefined ? "" : `, at most ${number(use.limit)}`;
+  return owned + borrowed + limit;
+}

@@ -1,0 +1,49 @@
+import type { Reason } from "../../api/types";
+import { Icon } from "../../components/Icon";
+import { formatCount } from "../../format/number";
+
+const NUMBERS = [
+  ["asks", "asks"],
+  ["free", "free"],
+  ["holds", "queue holds"],
+  ["bound", "queue may hold"],
+] as const;
+
+/** Why the run waits: every reason that holds, with its numbers, the most binding first. */
+export function ReasonsPanel({ reasons }: { reasons: readonly Reason[] }) {
+  return (
+    <section className="panel" aria-labelledby="reasons">
+      <h2 id="reasons" className="panel-title">
+        Why it waits
+      </h2>
+      <ul>
+        {reasons.map((reason) => (
+          <li key={`${reason.code} ${reason.queue ?? ""} ${reason.resource ?? ""}`} className="reason">
+            <Icon name={reason.never ? "warning" : "clock"} />
+            <div>
+              <p className="reason-message">{sentence(reason.message)}</p>
+              {reason.never && <p className="reason-never">Waiting will not help: the run must change.</p>}
+              <p className="soft reason-numbers">
+                <code>{reason.code}</code>
+                {NUMBERS.map(([key, label]) => {
+                  const value = reason[key];
+                  return value == null ? null : (
+                    <span key={key}>
+                      {label} <b className="tabular">{formatCount(value)}</b>
+                      {reason.resource && ` ${reason.resource}`}
+                    </span>
+                  );
+                })}
+              </p>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** Messages begin in lower case, as they continue a line of the command line. */
+function sentence(message: string): string {
+  return message.charAt(0).toUpperCase() + message.slice(1);
+}

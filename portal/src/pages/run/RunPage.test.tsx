@@ -1,0 +1,99 @@
+import { screen, waitFor } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test } from "vitest";
+
+import { FakeEventSource } from "../../testing/FakeEventSource";
+import { aMember, aRun, aRunView } from "../../testing/objects";
+import { open } from "../../testing/open";
+import { accepts, answers, fails } from "../../testing/server";
+
+const RUN = "/v1/namespaces/nlp/runs/llama";
+const cost = (amount: string, perHour: string) => ({ amount, perHour, gpuSeconds: 7200 });
+
+beforeEach(() => {
+  answers(RUN, aRunView({ phase: "Running", startedAt: "2026-11-15T10:00:05Z" }));
+  answers(`${RUN}/members`, { items: [aMember({ state: "Running", node: "node-7" })] });
+  answers(`${RUN}/cost`, {
+    namespace: "nlp",
+    name: "llama",
+    currency: "USD",
+    asOf: "2026-11-15T10:00:00Z",
+    total: cost("12.5", "0"),
+    classes: [{ class: "Productive", ...cost("12.5", "0") }],
+    attempts: [],
+  });
+});
+
+test("a run shows its members with their nodes and what it costs", async () => {
+  open("/runs/nlp/llama");
+  expect(await screen.findByText("node-7")).toBeDefined();
+  expect(await screen.findByText("$12.50")).toBeDefined();
+  expect(screen.getByRole("heading", { level: 1, name: "llama" })).toBeDefined();
+});
+
+test("the bar of cost has a table twin", async () => {
+  open("/runs/nlp/llama");
+  await screen.findByText("$12.50");
+  await userEvent.click(screen.getByRole("radio", { name: "Table" }));
+  expect(await screen.findByRole("columnheader", { name: "GPU hours" })).toBeDefined();
+});
+
+test("every reason to wait is told with its numbers", async () => {
+  const reasons = [
+    {
+      code: "QuotaExceeded",
+      message: "queue nlp holds 40 of 48 H100; asks 32",
+      never: false,
+      holds: 40,
+      bound: 48,
+      asks: 32,
+      resource: "H100",
+    },
+    { code: "TooLarge", message: "no node has 16 GPUs", never: true },
+  ];
+  answers(RUN, aRunView({ reasons }));
+  open("/runs/nlp/llama");
+  expect(await screen.findByText("Queue nlp holds 40 of 48 H100; asks 32")).toBeDefined();
+  expect(screen.getByText(/Waiting will not help/)).toBeDefined();
+});
+
+test("without a ledger the rest of the page is there, and the cost says why not", async () => {
+  fails(`${RUN}/cost`, 503, {
+    code: "NoLedger",
+    detail: "no ledger is configured",
+    hint: "start with --database-url-file",
+  });
+  open("/runs/nlp/llama");
+  expect(await screen.findByText("no ledger is configured")).toBeDefined();
+  expect(await screen.findByText("node-7")).toBeDefined();
+});
+
+test("stopping asks first, and the page shows that it stops", async () => {
+  let asked = 0;
+  accepts("post", `${RUN}/stop`, aRunView({ phase: "Running", stop: true }), () => (asked += 1));
+  open("/runs/nlp/llama");
+  await userEvent.click(await screen.findByRole("button", { name: "Stop" }));
+  await userEvent.click(screen.getByRole("button", { name: "Keep it" }));
+  expect(asked).toBe(0);
+  await userEvent.click(screen.getByRole("button", { name: "Stop" }));
+  await userEvent.click(screen.getByRole("button", { name: "Stop the run" }));
+  expect(await screen.findByText(/^Stopping/)).toBeDefined();
+  expect(asked).toBe(1);
+});
+
+test("an event moves the page on, and what it does not carry is fetched anew", async () => {
+  open("/runs/nlp/llama");
+  await screen.findByText("node-7");
+  answers(RUN, aRunView({ phase: "Succeeded", finishedAt: "2026-11-15T11:00:00Z", message: "all members ended well" }));
+  answers(`${RUN}/members`, { items: [aMember({ state: "Succeeded", node: "node-7", exitCode: 0 })] });
+  FakeEventSource.last().say("run", aRun({ phase: "Succeeded", finishedAt: "2026-11-15T11:00:00Z" }));
+  await waitFor(() => expect(screen.getAllByText("Succeeded").length).toBeGreaterThan(1));
+  expect(await screen.findByText("all members ended well", undefined, { timeout: 3000 })).toBeDefined();
+});
+
+test("a run that does not exist is said so", async () => {
+  fails(RUN, 404, { code: "NotFound", detail: "there is no run nlp/llama" });
+  fails(`${RUN}/members`, 404, { code: "NotFound", detail: "there is no run nlp/llama" });
+  open("/runs/nlp/llama");
+  expect(await screen.findByText("there is no run nlp/llama")).toBeDefined();
+});

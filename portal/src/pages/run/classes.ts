@@ -1,0 +1,8 @@
+import type { UsageClass } from "../../api/types";
+
+/** What GPU time was good for, in the words of the page. */
+export const CLASS_LABELS: Record<UsageClass, string> = {
+  Productive: "Productive",
+  Starting: "Starting",
+  NodeIdle: "Idle",
+};

@@ -1,0 +1,62 @@
+import type { MemberView, RunPhase, RunSummary } from "../../api/types";
+
+/**
+ * Where a run is on its way:
+ *
+ *   Submitted ─► Queued ─► Starting ─► Running ─► Succeeded | Failed | Stopped
+ */
+export interface Step {
+  name: "Submitted" | "Queued" | "Starting" | "Running" | "Done" | "Succeeded" | "Failed" | "Stopped";
+  /** `skipped`: the run ended before it came here. */
+  state: "done" | "current" | "ahead" | "skipped";
+  /** When it came here and when it went on, RFC 3339, as far as is known. */
+  since?: string;
+  until?: string;
+}
+
+const ORDER: Record<RunPhase, number> = { Pending: 1, Starting: 2, Running: 3, Succeeded: 4, Failed: 4, Stopped: 4 };
+
+/** The steps of a run. Members say when the nodes were given; without them that is not known. */
+export function runSteps(run: RunSummary, members: readonly MemberView[]): Step[] {
+  const placed = latest(members.map((member) => member.scheduledAt));
+  const allRun = latest(members.map((member) => member.startedAt)) ?? run.startedAt ?? undefined;
+  const ended = run.finishedAt ?? undefined;
+  const reached = ORDER[run.phase];
+  const isOver = reached === 4;
+  const middle = [
+    interval("Queued", run.createdAt, placed ?? run.startedAt ?? ended),
+    interval("Starting", placed, run.phase === "Starting" ? undefined : (allRun ?? (placed && ended))),
+    interval("Running", reached >= 3 ? allRun : undefined, ended),
+  ];
+  return [
+    { name: "Submitted", state: "done", since: run.createdAt },
+    ...middle.map((step, index) => ({
+      ...step,
+      state: stateOf(index + 1, reached, Boolean(step.since ?? run.startedAt)),
+    })),
+    isOver
+      ? { name: run.phase as "Succeeded" | "Failed" | "Stopped", state: "done", ...(ended ? { since: ended } : {}) }
+      : { name: "Done", state: "ahead" },
+  ];
+}
+
+function stateOf(index: number, reached: number, wasEntered: boolean): Step["state"] {
+  if (index === reached) return "current";
+  if (index > reached) return "ahead";
+  // A run that was stopped in the queue never started. One whose members are gone did, but nobody can say when.
+  return reached === 4 && !wasEntered ? "skipped" : "done";
+}
+
+function interval(
+  name: Step["name"],
+  since: string | undefined,
+  until: string | null | undefined,
+): Omit<Step, "state"> {
+  return { name, ...(since ? { since } : {}), ...(since && until ? { until } : {}) };
+}
+
+/** The last of all; nothing while one of them is missing. */
+function latest(times: readonly (string | null | undefined)[]): string | undefined {
+  if (times.length === 0 || times.some((time) => !time)) return undefined;
+  return (times as string[]).reduce((a, b) => (Date.parse(a) < Date.parse(b) ? b : a));
+}

@@ -1,0 +1,32 @@
+import { Outlet } from "@tanstack/react-router";
+
+import { Account } from "./Account";
+import { Brand } from "./Brand";
+import { LiveStatus } from "./LiveStatus";
+import { Navigation } from "./Navigation";
+import { ShortcutHelp } from "./ShortcutHelp";
+
+/** What is around every page: navigation, who one is, and whether what one sees is current. */
+export function Shell() {
+  return (
+    <div className="shell">
+      <a className="button skip-link" href="#main">
+        Skip to content
+      </a>
+      <header className="side">
+        <div className="side-top">
+          <Brand />
+        </div>
+        <Navigation />
+        <div className="side-end">
+          <LiveStatus />
+          <Account />
+        </div>
+      </header>
+      <main id="main" className="main" tabIndex={-1}>
+        <Outlet />
+      </main>
+      <ShortcutHelp />
+    </div>
+  );
+}

@@ -1,0 +1,75 @@
+//! `cargo xtask packages`: programs of the distribution that tests run on, installed where they are missing.
+
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use test_cluster::engine_bin::is_executable;
+
+use crate::commands;
+
+/// A program that comes from the distribution, because it is far too large to build from its sources.
+struct Package {
+    /// As Debian calls it.
+    name: &'static str,
+    what_for: &'static str,
+    is_there: fn() -> bool,
+}
+
+const PACKAGES: &[Package] = &[
+    Package { name: "postgresql", what_for: "the ledger", is_there: has_postgres },
+    Package { name: "chromium", what_for: "tests of the portal", is_there: || on_path("chromium") },
+];
+
+/// The oldest Node.js that the portal's build runs on.
+const NODE_MIN: (u32, u32) = (20, 19);
+
+/// Installs what is missing, if this machine has apt and we may; else says what to install.
+pub fn install() -> anyhow::Result<()> {
+    let missing: Vec<_> = PACKAGES.iter().filter(|package| !(package.is_there)()).collect();
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|package| package.name).collect();
+        for package in &missing {
+            eprintln!("{} is missing ({})", package.name, package.what_for);
+        }
+        if !(on_path("apt-get") && is_root()) {
+            bail!("install {} with this machine's package manager, then try again", names.join(", "));
+        }
+        commands::run(apt().arg("update"))?;
+        commands::run(apt().args(["install", "--yes"]).args(&names))?;
+    }
+    check_node()
+}
+
+fn apt() -> Command {
+    let mut apt = Command::new("apt-get");
+    apt.arg("--quiet=2").env("DEBIAN_FRONTEND", "noninteractive");
+    apt
+}
+
+fn is_root() -> bool {
+    // A process' folder belongs to its effective user.
+    std::fs::metadata("/proc/self").is_ok_and(|folder| folder.uid() == 0)
+}
+
+fn has_postgres() -> bool {
+    test_cluster::postgres::find_programs().is_ok()
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| is_executable(&folder.join(program)))
+}
+
+/// Fails with what to install unless a Node.js that the portal builds with is there.
+pub fn check_node() -> anyhow::Result<()> {
+    let hint = format!("install Node.js {}.{} or newer, with npm", NODE_MIN.0, NODE_MIN.1);
+    let output = Command::new("node").arg("--version").output().with_context(|| hint.clone())?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let mut numbers = text.trim_start_matches('v').split('.').map_while(|number| number.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    if version < NODE_MIN {
+        bail!("this machine has Node.js {text}, which is too old: {hint}");
+    }
+    Ok(())
+}
