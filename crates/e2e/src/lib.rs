@@ -7,6 +7,7 @@ pub mod history;
 pub mod ledger;
 pub mod objects;
 pub mod observe;
+pub mod random;
 pub mod sse;
 pub mod users;
 pub mod wait;

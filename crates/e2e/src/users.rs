@@ -6,6 +6,23 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 
+use crate::objects::{create_namespace, create_queue};
+
+/// A team of one, as an admin would set it up: a namespace and a queue of this name, with these GPUs below `parent`,
+/// and `user`, who works in the one and reads the numbers of the other.
+pub async fn create_team(
+    client: &Client,
+    user: &str,
+    team: &str,
+    parent: Option<&str>,
+    gpus: &[(&str, u32)],
+) -> anyhow::Result<()> {
+    create_namespace(client, team).await?;
+    create_queue(client, team, parent, gpus, &[team]).await?;
+    grant_namespace(client, user, team).await?;
+    grant_queue(client, user, team).await
+}
+
 /// Lets `user` work with runs in `namespace`.
 pub async fn grant_namespace(client: &Client, user: &str, namespace: &str) -> anyhow::Result<()> {
     let binding: RoleBinding = serde_json::from_value(json!({

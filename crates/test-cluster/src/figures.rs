@@ -21,6 +21,11 @@ pub fn print(id: &str, value: f64, unit: &str, reference: &str) {
     }
 }
 
+/// How many, as a figure's value.
+pub fn count(number: usize) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
 /// Keeps the figure that another program printed on this line, if there is one, and says whether there was: for
 /// scripts and tests that can print but know nothing of the folder.
 pub fn keep(line: &str) -> bool {

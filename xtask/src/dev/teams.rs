@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 use api_types::PriceSheet;
-use e2e::objects::{create_namespace, create_queue};
-use e2e::users::{grant_everywhere, grant_map, grant_namespace, grant_queue};
+use e2e::objects::create_queue;
+use e2e::users::{create_team, grant_everywhere, grant_map, grant_queue};
 use kube::api::{Api, PostParams};
 use test_cluster::TestCluster;
 
@@ -37,17 +37,8 @@ pub async fn create(cluster: &TestCluster, nodes: u32) -> anyhow::Result<()> {
     let all: u32 = TEAMS.iter().map(|team| team.h100_per_node * nodes).sum();
     create_queue(&client, ORGANISATION, None, &[("H100", all)], &[]).await?;
     for team in &TEAMS {
-        create_namespace(&client, team.name).await?;
-        create_queue(
-            &client,
-            team.name,
-            Some(ORGANISATION),
-            &[("H100", team.h100_per_node * nodes)],
-            &[team.name],
-        )
-        .await?;
-        grant_namespace(&client, team.user, team.name).await?;
-        grant_queue(&client, team.user, team.name).await?;
+        let gpus = [("H100", team.h100_per_node * nodes)];
+        create_team(&client, team.user, team.name, Some(ORGANISATION), &gpus).await?;
         grant_queue(&client, team.user, ORGANISATION).await?;
         grant_map(&client, team.user).await?;
     }

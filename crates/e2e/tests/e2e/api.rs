@@ -2,8 +2,8 @@
 
 use anyhow::{Context, ensure};
 use api_types::names;
-use e2e::objects::{create_namespace, create_queue, create_run, run};
-use e2e::users::{grant_namespace, grant_queue};
+use e2e::objects::{create_run, run};
+use e2e::users::create_team;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use test_cluster::TestCluster;
@@ -19,10 +19,7 @@ async fn every_route_asks_who_you_are_and_shows_only_what_you_may_see() -> anyho
     let cluster = TestCluster::builder().user("alice", &[]).user("bob", &[]).without_kwok().start().await?;
     let client = cluster.admin_client();
     for (user, team) in [("alice", "nlp"), ("bob", "vision")] {
-        create_namespace(&client, team).await?;
-        create_queue(&client, team, None, &[("H100", 8)], &[team]).await?;
-        grant_namespace(&client, user, team).await?;
-        grant_queue(&client, user, team).await?;
+        create_team(&client, user, team, None, &[("H100", 8)]).await?;
         create_run(&client, team, &format!("run-of-{team}"), run(team, 1, 1, None)).await?;
     }
     let (_api_server, url) = Platform::debug(&cluster).api_server("127.0.0.1:0").await?;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use api_types::{Queue, Run};
-use e2e::objects::{create_bare_namespace, create_namespace, create_queue, create_run, h100_nodes, run};
+use e2e::objects::{create_bare_namespace, create_queue, create_run, h100_nodes, run};
 use e2e::sse::{Event, EventStream, parse, take_frame};
-use e2e::users::{grant_everywhere, grant_map, grant_namespace, grant_queue};
+use e2e::users::{create_team, grant_everywhere, grant_map, grant_namespace};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -27,14 +27,11 @@ async fn events_show_a_run_from_pending_to_succeeded_to_its_team_and_nameless_gp
     let cluster = TestCluster::builder().user("alice", &[]).user("bob", &[]).start().await?;
     let client = cluster.admin_client();
     for (user, team) in [("alice", "nlp"), ("bob", "vision")] {
-        create_namespace(&client, team).await?;
-        create_queue(&client, team, None, &[("H100", 16)], &[team]).await?;
-        grant_namespace(&client, user, team).await?;
-        grant_queue(&client, user, team).await?;
+        create_team(&client, user, team, None, &[("H100", 16)]).await?;
         grant_map(&client, user).await?;
     }
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Short, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     let (api_server, url) = platform.api_server("127.0.0.1:0").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;

@@ -63,7 +63,7 @@ async fn a_leader_that_was_stopped_before_its_binds_is_refused_when_it_goes_on()
         "binds",
         "by a leader stopped for longer than its lease",
     );
-    figures::print("fence.accepted", f64::from(u32::try_from(accepted)?), "binds", "bar: 0");
+    figures::print("fence.accepted", figures::count(accepted), "binds", "bar: 0");
     ensure!(attempted >= 1, "the old leader attempted at least one bind");
     ensure!(
         refused == attempted,

@@ -16,7 +16,7 @@ async fn a_gang_without_room_for_all_holds_nothing_and_blocks_nobody() -> anyhow
     let cluster = TestCluster::builder().nodes(h100_nodes("node", 4)).start().await?;
     let client = cluster.admin_client();
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Short, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
     for team in ["nlp", "vision"] {
@@ -66,7 +66,7 @@ async fn a_queue_at_its_quota_waits_and_why_names_the_numbers() -> anyhow::Resul
     let cluster = TestCluster::builder().nodes(h100_nodes("node", 4)).start().await?;
     let client = cluster.admin_client();
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Short, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
     create_namespace(&client, "nlp").await?;

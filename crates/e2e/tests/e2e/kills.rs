@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use e2e::history::Recorder;
 use e2e::objects::{GangOfPods, create_namespace, create_queue, h100_nodes};
 use e2e::observe::{node_of, pods};
+use e2e::random::Random;
 use e2e::wait;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
@@ -70,8 +71,8 @@ async fn a_scheduler_killed_in_the_middle_of_its_binds_leaves_no_gang_in_part_an
         kills.in_flight, kills.landed
     );
     let reference = format!("{} kills with binds in flight, {} gangs; bar: 0", kills.counted, load.created);
-    figures::print("kills.double_booked", count(history.overbooked.len()), "nodes", &reference);
-    figures::print("kills.partial_gangs", count(history.partial.len()), "gangs", &reference);
+    figures::print("kills.double_booked", figures::count(history.overbooked.len()), "nodes", &reference);
+    figures::print("kills.partial_gangs", figures::count(history.partial.len()), "gangs", &reference);
     whole.with_context(|| format!("seed {SEED}: gangs in part: {:#?}", history.partial))?;
     ensure!(
         history.overbooked.is_empty(),
@@ -205,21 +206,4 @@ impl Load {
             GangOfPods { namespace: NAMESPACE, name, queue: "load", members, gpus, run_time: self.run_time };
         gang.create(&self.client).await
     }
-}
-
-/// A small generator (`SplitMix64`), so that a seed names a run of the test.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
-
-fn count(number: usize) -> f64 {
-    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

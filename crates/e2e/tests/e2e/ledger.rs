@@ -19,6 +19,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use test_cluster::TestCluster;
+use test_cluster::platform::LeaseTimes;
 
 use self::yard::{NAMESPACE, Yard, now};
 
@@ -26,7 +27,7 @@ use self::yard::{NAMESPACE, Yard, now};
 async fn the_bill_of_a_run_is_exact_and_its_queue_shows_it() -> anyhow::Result<()> {
     // A unit of the currency per GPU second, so that the queue's spend is easily read.
     let prices = vec![GpuPrice { from: 0, hundredths: 360_000 }];
-    let mut yard = Yard::start(2, prices).await?;
+    let mut yard = Yard::start(2, prices, LeaseTimes::Production).await?;
     let client = yard.client();
     grant_namespace(&client, "ann", NAMESPACE).await?;
     let ann = yard.cluster.client_for(&yard.cluster.kubeconfig_for_user("ann")?).await?;
@@ -42,8 +43,9 @@ async fn the_bill_of_a_run_is_exact_and_its_queue_shows_it() -> anyhow::Result<(
     // A node that goes is paid for until then. Its objects are gone with it, so this is seen or lost.
     yard.cluster.remove_node("node-1").await?;
     let url = yard.meter_url()?;
-    yard.until("the node has ended", Duration::from_secs(30), async |_| {
-        Ok(Bill::read(url.trim()).await?.node_ends.len() == 1)
+    yard.until("the node has ended", Duration::from_secs(30), async |yard| {
+        let seen = yard.witness.nodes().values().any(|node| node.gone.is_some());
+        Ok(seen && Bill::read(url.trim()).await?.node_ends.len() == 1)
     })
     .await?;
     let bill = yard.settled_bill(Duration::from_mins(1)).await?;
@@ -62,9 +64,9 @@ async fn the_bill_of_a_run_is_exact_and_its_queue_shows_it() -> anyhow::Result<(
     let queues: Api<Queue> = Api::all(client.clone());
     for name in ["nlp", "org"] {
         let expected = format!("{gpu_seconds}.00");
-        wait::until(&format!("queue {name} has spent {expected}"), Duration::from_secs(40), || async {
+        yard.until(&format!("queue {name} has spent {expected}"), Duration::from_secs(40), async |_| {
             let spend = queues.get(name).await?.status.and_then(|status| status.spend);
-            Ok(spend.filter(|spend| spend.amount == expected && spend.currency == "EUR").map(|_| ()))
+            Ok(spend.is_some_and(|spend| spend.amount == expected && spend.currency == "EUR"))
         })
         .await?;
     }
@@ -79,7 +81,7 @@ async fn the_bill_of_a_run_is_exact_and_its_queue_shows_it() -> anyhow::Result<(
 async fn with_postgres_away_for_two_minutes_scheduling_goes_on_and_the_bill_is_whole_afterwards()
 -> anyhow::Result<()> {
     let prices = vec![GpuPrice { from: 0, hundredths: 299 }];
-    let mut yard = Yard::start(4, prices).await?;
+    let mut yard = Yard::start(4, prices, LeaseTimes::Production).await?;
     let client = yard.client();
     let runs: Api<Run> = Api::namespaced(client.clone(), NAMESPACE);
     for name in ["outlives", "is-stopped", "is-deleted"] {
@@ -122,11 +124,11 @@ async fn with_postgres_away_for_two_minutes_scheduling_goes_on_and_the_bill_is_w
     phase_reached_within(&client, "outlives", RunPhase::Succeeded).await?;
     let bill = yard.settled_bill(Duration::from_secs(90)).await?;
     yard.judge(&bill, now())?;
-    let gone = wait::until("the pods of the deleted run are gone", Duration::from_secs(30), || async {
+    yard.until("the pods of the deleted run are gone", Duration::from_secs(30), async |_| {
         let left = pods(&client, NAMESPACE).await?;
-        Ok((!left.iter().any(|pod| pod.name_any().starts_with("is-deleted-1-"))).then_some(()))
-    });
-    gone.await?;
+        Ok(!left.iter().any(|pod| pod.name_any().starts_with("is-deleted-1-")))
+    })
+    .await?;
     yard.stop().await;
     Ok(())
 }

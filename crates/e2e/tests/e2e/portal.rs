@@ -6,8 +6,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use e2e::objects::{create_namespace, create_prices, create_queue, h100_nodes};
-use e2e::users::{grant_map, grant_namespace, grant_queue};
+use e2e::objects::{create_prices, h100_nodes};
+use e2e::users::{create_team, grant_map};
 use test_cluster::platform::{LeaseTimes, Platform};
 use test_cluster::postgres::Postgres;
 use test_cluster::{TestCluster, figures};
@@ -29,10 +29,7 @@ async fn a_run_is_followed_to_its_end_on_an_open_page_without_reload() -> anyhow
     let client = cluster.admin_client();
     create_prices(&client, "H100", "2.99").await?;
     for (user, namespace) in [("alice", "nlp"), ("bob", "vision")] {
-        create_namespace(&client, namespace).await?;
-        create_queue(&client, namespace, None, &[("H100", 32)], &[namespace]).await?;
-        grant_namespace(&client, user, namespace).await?;
-        grant_queue(&client, user, namespace).await?;
+        create_team(&client, user, namespace, None, &[("H100", 32)]).await?;
         grant_map(&client, user).await?;
     }
     let platform = Platform::debug(&cluster).with_ledger(&postgres);

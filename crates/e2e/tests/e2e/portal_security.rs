@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use e2e::objects::{create_namespace, create_queue, create_run, run};
-use e2e::users::{grant_namespace, grant_queue};
+use e2e::objects::{create_namespace, create_run, run};
+use e2e::users::create_team;
 use e2e::wait;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
@@ -393,10 +393,7 @@ async fn two_teams() -> anyhow::Result<TestCluster> {
     let cluster = TestCluster::builder().user("alice", &[]).user("bob", &[]).without_kwok().start().await?;
     let client = cluster.admin_client();
     for (user, team) in [("alice", "nlp"), ("bob", "vision")] {
-        create_namespace(&client, team).await?;
-        create_queue(&client, team, None, &[("H100", 8)], &[team]).await?;
-        grant_namespace(&client, user, team).await?;
-        grant_queue(&client, user, team).await?;
+        create_team(&client, user, team, None, &[("H100", 8)]).await?;
         create_run(&client, team, &format!("run-of-{team}"), run(team, 1, 1, None)).await?;
     }
     Ok(cluster)

@@ -132,7 +132,7 @@ async fn yard(nodes: usize) -> anyhow::Result<(TestCluster, Service)> {
     let client = cluster.admin_client();
     create_namespace(&client, NAMESPACE).await?;
     create_queue(&client, "nlp", None, &[("H100", 64)], &[NAMESPACE]).await?;
-    let scheduler = Platform::debug(&cluster).scheduler("scheduler", LeaseTimes::Short, "").await?;
+    let scheduler = Platform::debug(&cluster).scheduler("scheduler", LeaseTimes::Production, "").await?;
     Ok((cluster, scheduler))
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use e2e::cli::Cli;
-use e2e::objects::{create_namespace, create_queue, h100_nodes};
-use e2e::users::{grant_namespace, grant_queue};
+use e2e::objects::h100_nodes;
+use e2e::users::create_team;
 use e2e::wait;
 use serde_json::Value;
 use test_cluster::TestCluster;
@@ -16,12 +16,9 @@ use test_cluster::platform::{LeaseTimes, Platform};
 async fn a_job_file_becomes_a_finished_run() -> anyhow::Result<()> {
     let cluster = TestCluster::builder().user("alice", &[]).nodes(h100_nodes("node", 4)).start().await?;
     let client = cluster.admin_client();
-    create_namespace(&client, "nlp").await?;
-    create_queue(&client, "nlp", None, &[("H100", 32)], &["nlp"]).await?;
-    grant_namespace(&client, "alice", "nlp").await?;
-    grant_queue(&client, "alice", "nlp").await?;
+    create_team(&client, "alice", "nlp", None, &[("H100", 32)]).await?;
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Short, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;

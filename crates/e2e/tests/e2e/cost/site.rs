@@ -13,8 +13,8 @@ use api_client::{Client, Error};
 use api_types::rest::{CostGrouping, CostReport, Problem};
 use costing::{End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Price, PriceUnit};
 use e2e::cli::Cli;
-use e2e::objects::{create_namespace, create_queue, create_run, run};
-use e2e::users::{grant_namespace, grant_queue};
+use e2e::objects::{create_queue, create_run, run};
+use e2e::users::{create_team, grant_queue};
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{Api, PostParams};
@@ -52,10 +52,7 @@ impl Site {
         let client = cluster.admin_client();
         create_queue(&client, "research", None, &[], &[]).await?;
         for (user, team) in [("alice", "nlp"), ("bob", "vision")] {
-            create_namespace(&client, team).await?;
-            create_queue(&client, team, Some("research"), &[], &[team]).await?;
-            grant_namespace(&client, user, team).await?;
-            grant_queue(&client, user, team).await?;
+            create_team(&client, user, team, Some("research"), &[]).await?;
         }
         grant_queue(&client, "lead", "research").await?;
         grant_runs_everywhere(&client, "finance").await?;

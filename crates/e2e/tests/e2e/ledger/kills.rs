@@ -6,12 +6,14 @@ use anyhow::{Context, ensure};
 use api_types::{Run, names};
 use e2e::ledger::GpuPrice;
 use e2e::objects::{annotation, create_run, run};
+use e2e::random::Random;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use test_cluster::figures;
+use test_cluster::platform::LeaseTimes;
 use tokio::time::sleep;
 
 use super::mistakes;
@@ -31,7 +33,7 @@ async fn killed_twenty_times_each_the_ledger_equals_the_reference() -> anyhow::R
     println!("seed {SEED}");
     let change = now() + PRICE_CHANGE_AFTER_SECONDS;
     let prices = vec![GpuPrice { from: 0, hundredths: 299 }, GpuPrice { from: change, hundredths: 341 }];
-    let mut yard = Yard::start(NODES, prices).await?;
+    let mut yard = Yard::start(NODES, prices, LeaseTimes::Short).await?;
     let mut load = Load { client: yard.client(), random: Random(SEED), created: 0, taken: 0 };
     let mut kills = 0;
     let began = Instant::now();
@@ -75,8 +77,8 @@ async fn killed_twenty_times_each_the_ledger_equals_the_reference() -> anyhow::R
         yard.witness.events(),
     );
     let reference = format!("{} runs, {} pods; seed {SEED}; bar: 40 kills, 0 pods", load.created, pods.len());
-    figures::print("ledger.kills", count(kills), "kills", &reference);
-    figures::print("ledger.kill_mismatches", count(wrong.len()), "pods", &reference);
+    figures::print("ledger.kills", figures::count(kills), "kills", &reference);
+    figures::print("ledger.kill_mismatches", figures::count(wrong.len()), "pods", &reference);
     ensure!(load.created == RUNS && kills == 2 * ROUNDS, "{} runs, {kills} kills", load.created);
     ensure!(wrong.is_empty(), "seed {SEED}: {} mistakes in the bill: {wrong:#?}", wrong.len());
     yard.stop().await;
@@ -166,21 +168,4 @@ async fn wait_until_runs_are_over(yard: &mut Yard) -> anyhow::Result<()> {
         Ok(open.count() == 0)
     })
     .await
-}
-
-/// A small generator (`SplitMix64`), so that a seed names a run of the test.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
-
-fn count(number: usize) -> f64 {
-    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

@@ -7,7 +7,9 @@ use anyhow::{Context, ensure};
 use api_types::{PriceEntry, PriceSheet, PriceSheetSpec, names};
 use e2e::ledger::{Bill, GpuPrice, Witness};
 use e2e::objects::{create_namespace, h100_nodes};
+use e2e::observe::{self, node_of};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use test_cluster::TestCluster;
@@ -26,11 +28,14 @@ pub struct Yard {
     pub cluster: TestCluster,
     pub prices: Vec<GpuPrice>,
     controllers_identity: PathBuf,
+    controllers_leases: LeaseTimes,
     controllers_lives: usize,
 }
 
 impl Yard {
-    pub async fn start(nodes: usize, prices: Vec<GpuPrice>) -> anyhow::Result<Self> {
+    /// `leases` are the controllers': short ones for those that are killed, because a successor waits for them to run
+    /// out. On a busy machine they are lost by the living too.
+    pub async fn start(nodes: usize, prices: Vec<GpuPrice>, leases: LeaseTimes) -> anyhow::Result<Self> {
         let cluster =
             TestCluster::builder().nodes(h100_nodes("node", nodes)).user("ann", &[]).start().await?;
         let client = cluster.admin_client();
@@ -52,6 +57,7 @@ impl Yard {
             cluster,
             prices,
             controllers_identity,
+            controllers_leases: leases,
             controllers_lives: 0,
         };
         yard.start_controllers()?;
@@ -71,7 +77,7 @@ impl Yard {
         let name = format!("controllers-{:02}", self.controllers_lives);
         let platform = Platform::debug(&self.cluster).with_ledger(&self.postgres);
         self.controllers =
-            Some(platform.controllers_as(&name, &self.controllers_identity, LeaseTimes::Short)?);
+            Some(platform.controllers_as(&name, &self.controllers_identity, self.controllers_leases)?);
         Ok(())
     }
 
@@ -97,7 +103,13 @@ impl Yard {
                 return Ok(false);
             }
             let recorded = pods.len().try_into() == Ok(Bill::recorded_pods(url).await?);
-            Ok(recorded && Bill::due_accounts(url).await? == 0)
+            if !recorded || Bill::due_accounts(url).await? > 0 {
+                return Ok(false);
+            }
+            // A pod that was created just now may be known to neither of them: its node is not to go under it.
+            let known = |pod: &Pod| pods.contains_key(pod.metadata.uid.as_deref().unwrap_or_default());
+            let existing = observe::pods(&yard.client(), NAMESPACE).await?;
+            Ok(existing.iter().all(|pod| node_of(pod).is_none() || known(pod)))
         })
         .await
         .with_context(|| {
