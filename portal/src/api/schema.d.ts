@@ -1400,7 +1400,7 @@ export interface operations {
     listMembers: {
         parameters: {
             query?: {
-                /** @description The most members on the page; a page has fewer when it would be larger than 50 KB. */
+                /** @description The most items on the page; a page has fewer when it would be larger than 50 KB. */
                 limit?: number;
                 /** @description The `continue` of the page before. */
                 continue?: string;
@@ -1723,7 +1723,7 @@ export interface operations {
     listQueues: {
         parameters: {
             query?: {
-                /** @description The most queues on the page; a page has fewer when it would be larger than 50 KB. */
+                /** @description The most items on the page; a page has fewer when it would be larger than 50 KB. */
                 limit?: number;
                 /** @description The `continue` of the page before. */
                 continue?: string;

@@ -148,6 +148,18 @@ impl Authorizer {
             .await
     }
 
+    /// Keeps those of the namespaces in which the caller may list runs. Who may list them everywhere is not asked
+    /// about here: callers have a shorter way for that.
+    pub async fn with_visible_runs(
+        &self,
+        identity: &Identity,
+        namespaces: Vec<String>,
+    ) -> Result<Vec<String>, ApiError> {
+        let count = namespaces.len();
+        let access = |namespace: &String| Access::runs("list", Some(namespace));
+        self.visible(identity, namespaces, count, access).await
+    }
+
     fn remembered(&self, key: &(Fingerprint, Access)) -> Option<bool> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).get(key, Instant::now())
     }

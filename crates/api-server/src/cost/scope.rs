@@ -35,8 +35,8 @@ const NAMESPACES_OF_QUEUE_MAX: u32 = 1_000;
 pub struct Question<'a> {
     /// Only of this namespace.
     pub namespace: Option<&'a str>,
-    /// Only of this queue and those below it.
-    pub queue: Option<&'a str>,
+    /// Only of this queue, and with those below it: what the ledger is asked for.
+    pub queue: Option<(&'a str, &'a [String])>,
     /// Whether names of runs, users or namespaces are asked for, or the sum of a named user.
     pub with_names: bool,
 }
@@ -65,19 +65,16 @@ pub async fn of_caller(
     if authorizer.allows(identity, &Access::runs("list", None)).await? {
         return Ok(Scope::Everything);
     }
-    if let Some(queue) = question.queue {
+    if let Some((queue, with_those_below)) = question.queue {
         // Without the right, a sum of one's own namespaces would pass for the queue's.
         authorizer.require(identity, Access::queue("get", Some(queue))).await?;
-        let scope = Scope::Queues(with_those_below(&server.cache()?.queues(), queue));
+        let scope = Scope::Queues(with_those_below.to_vec());
         if question.with_names {
             require_names(server, identity, queue, &scope, query, now).await?;
         }
         return Ok(scope);
     }
-    let namespaces = namespaces(server)?;
-    let count = namespaces.len();
-    let access = |namespace: &String| Access::runs("list", Some(namespace));
-    Ok(Scope::Namespaces(authorizer.visible(identity, namespaces, count, access).await?))
+    Ok(Scope::Namespaces(authorizer.with_visible_runs(identity, namespaces(server)?).await?))
 }
 
 /// The queue and every queue below it, by name. A queue that is gone is itself.
@@ -118,8 +115,7 @@ async fn require_names(
     let report = server.ledger()?.report(scope, &of_namespaces, now).await?;
     let namespaces: Vec<String> = report.rows.into_iter().filter_map(|row| row.key).collect();
     let count = namespaces.len();
-    let access = |namespace: &String| Access::runs("list", Some(namespace));
-    let visible = server.authorizer().visible(identity, namespaces, count, access).await?;
+    let visible = server.authorizer().with_visible_runs(identity, namespaces).await?;
     if visible.len() == count && !report.more {
         return Ok(());
     }

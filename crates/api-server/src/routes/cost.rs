@@ -14,6 +14,7 @@ use serde::Deserialize;
 use store::{ReportQuery, RunCost, Scope};
 use utoipa::IntoParams;
 
+use super::runs::RunPath;
 use crate::access::authentication::Caller;
 use crate::access::authorization::Access;
 use crate::cost::query::{DayName, Period, Position, RowLimit, UserName};
@@ -61,18 +62,6 @@ pub struct CostQuery {
     /// The `continue` of the page before. The pages of a report count until the same moment, for 15 minutes.
     #[serde(default, rename = "continue")]
     continue_token: Option<String>,
-}
-
-/// The run in a path; it may be gone.
-#[derive(Deserialize, IntoParams, Debug)]
-#[into_params(parameter_in = Path)]
-pub struct RunPath {
-    /// The tenant.
-    #[param(value_type = String, max_length = 63)]
-    namespace: NamespaceName,
-    /// The run.
-    #[param(value_type = String, max_length = 253)]
-    name: ObjectName,
 }
 
 /// What one run has cost so far, also if it is gone.
@@ -137,7 +126,7 @@ pub async fn report(
     let queues = queue.as_ref().map(|queue| in_tree(&server, queue.as_str())).transpose()?;
     let question = Question {
         namespace: namespace.as_ref().map(NamespaceName::as_str),
-        queue: queue.as_ref().map(ObjectName::as_str),
+        queue: queue.as_ref().map(ObjectName::as_str).zip(queues.as_deref()),
         with_names: scope::shows_names(by) || user.is_some(),
     };
     let query = ReportQuery {
@@ -145,7 +134,7 @@ pub async fn report(
         since: period.since,
         until: period.until.next(),
         namespace: question.namespace.map(str::to_owned),
-        queues,
+        queues: queues.clone(),
         user: user.as_ref().map(|user| user.as_str().to_owned()),
         after: position.map(|position| position.key),
         limit: limit.get(),

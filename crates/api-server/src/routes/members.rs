@@ -6,10 +6,8 @@ use api_types::rest::{MemberView, Page, Problem};
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
-use super::Limit;
+use super::PageQuery;
 use super::runs::{RunPath, visible_run};
 use crate::access::authentication::Caller;
 use crate::http::page_bytes;
@@ -18,27 +16,13 @@ use crate::http::problem::{ApiError, LoginProblems};
 use crate::server::Server;
 use crate::views::cluster;
 
-/// Which page of members.
-#[derive(Deserialize, IntoParams, Debug)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct MemberListQuery {
-    /// The most members on the page; a page has fewer when it would be larger than 50 KB.
-    #[serde(default)]
-    #[param(value_type = u16, minimum = 1, maximum = 500, required = false)]
-    limit: Limit,
-    /// The `continue` of the page before.
-    #[serde(default, rename = "continue")]
-    continue_token: Option<String>,
-}
-
 /// Members of a run's newest attempt, by rank: where each is and how it fares.
 #[utoipa::path(
     get,
     path = "/v1/namespaces/{namespace}/runs/{name}/members",
     operation_id = "listMembers",
     tag = "runs",
-    params(RunPath, MemberListQuery),
+    params(RunPath, PageQuery),
     responses(
         (status = 200, description = "One page.", body = Page<MemberView>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
@@ -50,11 +34,11 @@ pub async fn list(
     State(server): State<Arc<Server>>,
     Caller(identity): Caller,
     path: Result<Path<RunPath>, PathRejection>,
-    query: Result<Query<MemberListQuery>, QueryRejection>,
+    query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<Page<MemberView>>, ApiError> {
     let path = path?.0;
     let run = visible_run(&server, &identity, &path).await?;
-    let Query(MemberListQuery { limit, continue_token }) = query?;
+    let Query(PageQuery { limit, continue_token }) = query?;
     let after = continue_token.as_deref().map(rank).transpose()?;
 
     let attempts = run.status.as_ref().map(|status| status.attempts.as_slice()).unwrap_or_default();

@@ -12,6 +12,7 @@ pub mod session;
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::http::problem::ApiError;
 
@@ -47,6 +48,20 @@ impl<const DEFAULT: u16, const MAX: u16> TryFrom<u16> for LimitOf<DEFAULT, MAX> 
     fn try_from(limit: u16) -> Result<Self, String> {
         if (1..=MAX).contains(&limit) { Ok(Self(limit)) } else { Err(format!("limit must be 1 to {MAX}")) }
     }
+}
+
+/// Which page of a list that knows no filter.
+#[derive(Deserialize, IntoParams, Debug)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PageQuery {
+    /// The most items on the page; a page has fewer when it would be larger than 50 KB.
+    #[serde(default)]
+    #[param(value_type = u16, minimum = 1, maximum = 500, required = false)]
+    limit: Limit,
+    /// The `continue` of the page before.
+    #[serde(default, rename = "continue")]
+    continue_token: Option<String>,
 }
 
 impl From<PathRejection> for ApiError {

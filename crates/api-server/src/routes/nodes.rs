@@ -90,8 +90,6 @@ async fn visible(
     if server.authorizer().allows(identity, &Access::runs("list", None)).await? {
         return Ok(namespaces);
     }
-    let namespaces: Vec<String> = namespaces.into_iter().collect();
-    let count = namespaces.len();
-    let access = |namespace: &String| Access::runs("list", Some(namespace));
-    Ok(server.authorizer().visible(identity, namespaces, count, access).await?.into_iter().collect())
+    let namespaces = namespaces.into_iter().collect();
+    Ok(server.authorizer().with_visible_runs(identity, namespaces).await?.into_iter().collect())
 }

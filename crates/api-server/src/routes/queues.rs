@@ -6,10 +6,8 @@ use api_types::rest::{Page, Problem, QueueView};
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
-use super::Limit;
+use super::PageQuery;
 use crate::access::authentication::Caller;
 use crate::access::authorization::Access;
 use crate::http::page_bytes;
@@ -19,27 +17,13 @@ use crate::names::ObjectName;
 use crate::server::Server;
 use crate::views;
 
-/// Which page of queues.
-#[derive(Deserialize, IntoParams, Debug)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct QueueListQuery {
-    /// The most queues on the page; a page has fewer when it would be larger than 50 KB.
-    #[serde(default)]
-    #[param(value_type = u16, minimum = 1, maximum = 500, required = false)]
-    limit: Limit,
-    /// The `continue` of the page before.
-    #[serde(default, rename = "continue")]
-    continue_token: Option<String>,
-}
-
 /// Every queue that the caller may see, by name.
 #[utoipa::path(
     get,
     path = "/v1/queues",
     operation_id = "listQueues",
     tag = "queues",
-    params(QueueListQuery),
+    params(PageQuery),
     responses(
         (status = 200, description = "One page.", body = Page<QueueView>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
@@ -49,9 +33,9 @@ pub struct QueueListQuery {
 pub async fn list(
     State(server): State<Arc<Server>>,
     Caller(identity): Caller,
-    query: Result<Query<QueueListQuery>, QueryRejection>,
+    query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<Page<QueueView>>, ApiError> {
-    let Query(QueueListQuery { limit, continue_token }) = query?;
+    let Query(PageQuery { limit, continue_token }) = query?;
     let after = continue_token.as_deref().map(page_token::decode::<1>).transpose()?.map(|[name]| name);
     let queues = server.cache()?.queues().after(after.as_deref());
     // One more than the page holds tells whether another page follows.

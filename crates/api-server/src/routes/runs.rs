@@ -280,9 +280,7 @@ async fn visible(
         return Ok(Visible::Everything);
     }
     let namespaces = server.cache()?.runs().namespaces();
-    let count = namespaces.len();
-    let access = |namespace: &String| Access::runs("list", Some(namespace));
-    Ok(Visible::Namespaces(server.authorizer().visible(identity, namespaces, count, access).await?))
+    Ok(Visible::Namespaces(server.authorizer().with_visible_runs(identity, namespaces).await?))
 }
 
 /// The run, if the caller may see it; whether it exists is told only then.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use costing::{Amount, Day, End, NodeRecord, Price};
-use store::{Batch, Grouping, ReportQuery, Scope};
+use store::{Batch, Grouping, Scope};
 
 use crate::model::{Model, assert_whole, net_lines, post_all};
-use crate::support::{CLUSTER, Database, after, ended, node, node_price, pod, today};
+use crate::support::{CLUSTER, Database, after, ended, node, node_price, pod, report_by, today};
 
 #[tokio::test]
 async fn a_run_is_charged_while_it_runs_and_when_it_ended() {
@@ -45,7 +45,7 @@ async fn a_run_is_charged_while_it_runs_and_when_it_ended() {
     assert_eq!(cost.attempts.len(), 1);
 
     let by_queue =
-        reader.report(&Scope::Everything, &month(Grouping::Queue), after(start, 1_000)).await.unwrap();
+        reader.report(&Scope::Everything, &report_by(Grouping::Queue), after(start, 1_000)).await.unwrap();
     let keys: Vec<_> = by_queue.rows.iter().map(|row| row.key.as_deref()).collect();
     assert_eq!(keys, [None, Some("research")]);
     assert_eq!(
@@ -55,19 +55,6 @@ async fn a_run_is_charged_while_it_runs_and_when_it_ended() {
     );
     let (currency, queues) = ledger.queue_spend(today(), after(start, 1_000)).await.unwrap();
     assert_eq!((currency.as_deref(), queues.len(), queues[0].gpu_seconds), (Some("EUR"), 1, 500));
-}
-
-fn month(by: Grouping) -> ReportQuery {
-    ReportQuery {
-        by,
-        since: Day(today().0 - 40),
-        until: today().next(),
-        namespace: None,
-        queues: None,
-        user: None,
-        after: None,
-        limit: 100,
-    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use costing::{Amount, Day, Moment};
 use store::{Batch, Grouping, Reader, Report, ReportQuery, ReportRow, Scope};
 
 use crate::model::post_all;
-use crate::support::{Database, after, ended, node, node_price, pod, today};
+use crate::support::{Database, after, ended, node, node_price, pod, report_by, today};
 
 const GROUPINGS: [Grouping; 6] =
     [Grouping::Run, Grouping::User, Grouping::Queue, Grouping::Namespace, Grouping::Day, Grouping::Class];
@@ -14,18 +14,18 @@ async fn grouping_never_changes_the_total_and_pages_hold_every_row_once() {
     let database = Database::migrated().await;
     let now = fill(&database).await;
     let reader = database.reader();
-    let whole = reader.report(&Scope::Everything, &query(Grouping::Day), now).await.unwrap().total;
+    let whole = reader.report(&Scope::Everything, &report_by(Grouping::Day), now).await.unwrap().total;
     // Three days but for the last 500 s, less the hour before the node was there.
     let seconds = 3 * 86_400 - 500 - 3_600;
     assert_eq!(whole.gpu_seconds, 8 * seconds);
     assert_eq!(whole.amount, costing::HourlyPrice::parse("28.8").unwrap().per_second() * seconds);
     for by in GROUPINGS {
-        let report = reader.report(&Scope::Everything, &query(by), now).await.unwrap();
+        let report = reader.report(&Scope::Everything, &report_by(by), now).await.unwrap();
         assert_eq!(report.total, whole, "{by:?}");
         assert_eq!(sum(&report.rows), whole, "{by:?}");
-        assert_eq!(pages(&reader, &query(by), now).await, report.rows, "{by:?}");
+        assert_eq!(pages(&reader, &report_by(by), now).await, report.rows, "{by:?}");
     }
-    let by_run = reader.report(&Scope::Everything, &query(Grouping::Run), now).await.unwrap();
+    let by_run = reader.report(&Scope::Everything, &report_by(Grouping::Run), now).await.unwrap();
     let keys: Vec<_> = by_run.rows.iter().map(|row| row.key.as_deref()).collect();
     assert_eq!(keys, [None, Some("speech/run-c"), Some("vision/run-a"), Some("vision/run-b")]);
     assert_ne!(by_run.rows[3].rate, Amount::ZERO, "one is running");
@@ -38,7 +38,7 @@ async fn filters_and_scopes_leave_out_the_rest() {
     let reader = database.reader();
     let everything = Scope::Everything;
     let filtered = |change: fn(&mut ReportQuery)| {
-        let mut query = query(Grouping::Run);
+        let mut query = report_by(Grouping::Run);
         change(&mut query);
         query
     };
@@ -60,14 +60,14 @@ async fn filters_and_scopes_leave_out_the_rest() {
     assert_eq!(of_past.total.rate, Amount::ZERO, "open use is of today");
 
     let scope = Scope::Namespaces(vec!["vision".into()]);
-    let own = reader.report(&scope, &query(Grouping::Run), now).await.unwrap();
+    let own = reader.report(&scope, &report_by(Grouping::Run), now).await.unwrap();
     assert_eq!(keys(&own), ["vision/run-a", "vision/run-b"]);
     assert_eq!(sum(&own.rows), own.total);
     let queues = Scope::Queues(vec!["research".into()]);
-    let own = reader.report(&queues, &query(Grouping::Run), now).await.unwrap();
+    let own = reader.report(&queues, &report_by(Grouping::Run), now).await.unwrap();
     assert_eq!(keys(&own), ["speech/run-c", "vision/run-a"]);
     for nothing in [Scope::Namespaces(vec![]), Scope::Queues(vec![])] {
-        let none = reader.report(&nothing, &query(Grouping::Class), now).await.unwrap();
+        let none = reader.report(&nothing, &report_by(Grouping::Class), now).await.unwrap();
         assert_eq!((none.rows, none.total), (vec![], ReportRow::default()));
         let none = reader.run_cost(&nothing, "vision", "run-a", now).await.unwrap();
         assert_eq!(none.total, ReportRow::default());
@@ -139,17 +139,4 @@ fn sum(rows: &[ReportRow]) -> ReportRow {
         total.unpriced_gpu_seconds += row.unpriced_gpu_seconds;
     }
     total
-}
-
-fn query(by: Grouping) -> ReportQuery {
-    ReportQuery {
-        by,
-        since: Day(today().0 - 40),
-        until: today().next(),
-        namespace: None,
-        queues: None,
-        user: None,
-        after: None,
-        limit: 100,
-    }
 }

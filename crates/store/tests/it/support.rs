@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use costing::{Day, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Price, PriceUnit};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
-use store::{Ledger, Reader};
+use store::{Grouping, Ledger, Reader, ReportQuery};
 use tempfile::TempDir;
 use test_cluster::postgres::{DatabaseUrls, Postgres};
 use tokio::sync::Mutex;
@@ -104,6 +104,20 @@ impl Pool {
 /// A day of this month, at midnight; partitions can be made for it.
 pub fn today() -> Day {
     Moment::of(jiff::Timestamp::now()).day()
+}
+
+/// Everything of the last 40 days and today.
+pub fn report_by(by: Grouping) -> ReportQuery {
+    ReportQuery {
+        by,
+        since: Day(today().0 - 40),
+        until: today().next(),
+        namespace: None,
+        queues: None,
+        user: None,
+        after: None,
+        limit: 100,
+    }
 }
 
 /// A node with eight GPUs.
