@@ -23,6 +23,7 @@ pub struct Yard {
     // Dropped in this order: whoever talks to a server goes before it.
     pub controllers: Option<Service>,
     scheduler: Service,
+    scheduler_lives: usize,
     pub witness: Witness,
     pub postgres: Postgres,
     pub cluster: TestCluster,
@@ -52,6 +53,7 @@ impl Yard {
         let mut yard = Self {
             controllers: None,
             scheduler,
+            scheduler_lives: 1,
             witness,
             postgres,
             cluster,
@@ -81,13 +83,20 @@ impl Yard {
         Ok(())
     }
 
-    /// Starts the controllers again if they have ended by themselves, as a kubelet would: they do when a busy machine
-    /// makes them lose their lease.
-    pub fn supervise(&mut self) -> anyhow::Result<()> {
+    /// Starts the controllers and the scheduler again if they have ended by themselves, as a kubelet would: they do when
+    /// a busy machine makes them lose their lease.
+    pub async fn supervise(&mut self) -> anyhow::Result<()> {
         let ended = self.controllers.as_mut().is_some_and(|it| it.process().exit_status().is_some());
         if ended {
             println!("the controllers have ended by themselves and are started again");
             self.start_controllers()?;
+        }
+        if self.scheduler.process().exit_status().is_some() {
+            println!("the scheduler has ended by itself and is started again");
+            self.scheduler_lives += 1;
+            let name = format!("scheduler-{}", self.scheduler_lives);
+            let platform = Platform::debug(&self.cluster);
+            self.scheduler = platform.scheduler(&name, LeaseTimes::Production, "").await?;
         }
         Ok(())
     }
@@ -129,7 +138,7 @@ impl Yard {
     ) -> anyhow::Result<()> {
         let began = Instant::now();
         loop {
-            self.supervise()?;
+            self.supervise().await?;
             if check(self).await? {
                 return Ok(());
             }
