@@ -37,6 +37,7 @@ impl Model {
         for name in names {
             for day in first.0..=now.day().0 {
                 let account = Account { node: name.into(), day: Day(day) };
+                let pods: Vec<_> = pods.iter().filter(|pod| is_of_day(pod, account.day)).cloned().collect();
                 let folded = fold(&account, &nodes, &pods, &self.prices, now);
                 closed.extend(folded.closed.iter().map(|line| text(&account, line, Some(line.to))));
                 open.extend(folded.open.iter().map(|open| text(&account, &open.line, None)));
@@ -46,6 +47,12 @@ impl Model {
         open.sort();
         (closed, open)
     }
+}
+
+/// An account is folded from the pods of its day: the limit that docs/decisions/0023-metering-finalizer.md names. So a
+/// node that was taken to be gone is not found to have lived on by a pod that ran on a later day only.
+fn is_of_day(pod: &PodRecord, day: Day) -> bool {
+    pod.scheduled_at < day.end() && pod.ended.is_none_or(|end| end.at() > day.start())
 }
 
 /// Posts until nothing is due.

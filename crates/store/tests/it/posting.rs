@@ -138,6 +138,30 @@ async fn a_node_that_was_replaced_unseen_is_charged_until_then() {
 }
 
 #[tokio::test]
+async fn a_node_that_a_pod_used_beyond_midnight_is_charged_though_it_was_taken_to_be_gone_before() {
+    let database = Database::migrated().await;
+    let (ledger, superuser) = (database.ledger(), database.superuser());
+    let start = Day(today().0 - 2).start();
+    let midnight = after(start, 86_400);
+    ledger.roll(start.day()).await.unwrap();
+    // The meter was away over midnight: it last saw the node before it, and the pod tells an end after it.
+    let gone = NodeRecord { ended: Some(End::Provisional(after(midnight, -600))), ..node("n1", start) };
+    let used = pod("a", "n1", "vision", "prod", after(midnight, -900));
+    let used = ended(&used, after(midnight, -890), after(midnight, 120));
+    let batch = Batch { pods: vec![used], nodes: vec![gone] };
+    let mut model = Model::default();
+    model.hear(&batch);
+    ledger.record(&batch).await.unwrap();
+    for seconds in [60, 120, 500, 86_500] {
+        let now = after(midnight, seconds);
+        post_all(&ledger, now).await;
+        assert_whole(&superuser, CLUSTER, &model, now).await;
+    }
+    let charged = "SELECT sum(gpu_seconds)::bigint FROM ledger_line WHERE pod_uid = 'a'";
+    assert_eq!(superuser.number(charged).await, 1_020);
+}
+
+#[tokio::test]
 async fn a_pod_on_no_known_node_is_a_problem_until_the_node_is_known() {
     let database = Database::migrated().await;
     let (ledger, superuser) = (database.ledger(), database.superuser());
