@@ -1,6 +1,6 @@
 //! Rows of `pod_usage`.
 
-use costing::{Day, End, PodRecord};
+use costing::{Day, End, Moment, PodRecord};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
@@ -68,6 +68,27 @@ pub(crate) async fn load_of_accounts(
     let rows = sqlx::query(SQL).bind(cluster).bind(nodes).bind(starts).bind(ends).fetch_all(connection).await;
     let rows = rows.map_err(Error::to("read the pods of accounts"))?;
     rows.iter().map(|row| Ok((super::posting::position(row)?, pod(row)?))).collect()
+}
+
+/// Until when pods surely used these nodes beyond these moments, with the position of each that was.
+pub(crate) async fn used_beyond(
+    connection: &mut PgConnection,
+    cluster: &str,
+    nodes: &[(&str, Moment)],
+) -> Result<Vec<(usize, Moment)>, Error> {
+    const SQL: &str = "
+        SELECT a.position, extract(epoch FROM p.used_until)::bigint AS used_until
+        FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS a(node, gone, position)
+        CROSS JOIN LATERAL (
+            SELECT max(ended_at) AS used_until FROM pod_usage
+            WHERE cluster = $1 AND node = a.node AND ended_certain
+              AND coalesce(ended_at, 'infinity'::timestamptz) > to_timestamp(a.gone)
+        ) p
+        WHERE p.used_until IS NOT NULL";
+    let (names, gone): (Vec<&str>, Vec<i64>) = nodes.iter().map(|(name, gone)| (*name, gone.0)).unzip();
+    let rows = sqlx::query(SQL).bind(cluster).bind(names).bind(gone).fetch_all(connection).await;
+    let rows = rows.map_err(Error::to("read until when nodes were used"))?;
+    rows.iter().map(|row| Ok((super::posting::position(row)?, get_moment(row, "used_until")?))).collect()
 }
 
 /// Writes what changed.

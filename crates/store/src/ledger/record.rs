@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use costing::{NodeRecord, PodRecord};
+use costing::{End, Moment, NodeRecord, PodRecord};
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -69,7 +69,22 @@ async fn record_nodes(
         events.push(source, *sequence, None, None, nodes::to_json(now));
     }
     events.append(connection, cluster).await?;
-    let spans = changed.iter().flat_map(|node| span::of_node(node.before.as_ref(), &node.now)).collect();
+    let mut spans: BTreeSet<_> =
+        changed.iter().flat_map(|node| span::of_node(node.before.as_ref(), &node.now)).collect();
+    // Pods that are recorded already may show that a node lived on when it is taken to be gone: see `costing::fold`.
+    let taken_to_be_gone: Vec<(&str, Moment)> = changed
+        .iter()
+        .filter_map(|node| match node.now.ended {
+            Some(End::Provisional(at)) => Some((node.now.name.as_str(), at)),
+            _ => None,
+        })
+        .collect();
+    if !taken_to_be_gone.is_empty() {
+        for (position, used_until) in pods::used_beyond(connection, cluster, &taken_to_be_gone).await? {
+            let (name, gone) = taken_to_be_gone[position];
+            spans.insert(span::span(name, gone, Some(used_until)));
+        }
+    }
     mark::mark(connection, cluster, &spans).await?;
     mark::mark_existing(connection, cluster, &spans).await
 }

@@ -82,7 +82,8 @@ fn later_end(one: Option<End>, other: Option<End>) -> Option<Moment> {
     Some(one?.at().max(other?.at()))
 }
 
-fn span(node: &str, first: Moment, end: Option<Moment>) -> Span {
+/// The days of a node from a moment until before another, or without end.
+pub(crate) fn span(node: &str, first: Moment, end: Option<Moment>) -> Span {
     let first = day(first);
     let last = end.map(|end| day(Moment(end.0 - 1)).max(first));
     Span { node: node.to_owned(), first, last }

@@ -162,6 +162,33 @@ async fn a_node_that_a_pod_used_beyond_midnight_is_charged_though_it_was_taken_t
 }
 
 #[tokio::test]
+async fn a_node_that_is_heard_of_only_when_it_was_taken_to_be_gone_is_charged_while_pods_used_it() {
+    let database = Database::migrated().await;
+    let (ledger, superuser) = (database.ledger(), database.superuser());
+    let start = Day(today().0 - 4).start();
+    let now = after(start, 3 * 86_400);
+    let mut model = Model::default();
+    let used = pod("a", "n1", "vision", "prod", after(start, 500));
+    let gone = NodeRecord { ended: Some(End::Provisional(after(start, 700))), ..node("n1", start) };
+    for (batch, posted_at) in [
+        // The pod's later days are to come when it is recorded, and over when its node is.
+        (
+            Batch { pods: vec![ended(&used, after(start, 510), after(start, 90_000))], nodes: vec![] },
+            after(start, 600),
+        ),
+        (Batch::default(), now),
+        (Batch { pods: vec![], nodes: vec![gone] }, now),
+    ] {
+        model.hear(&batch);
+        ledger.record(&batch).await.unwrap();
+        post_all(&ledger, posted_at).await;
+        assert_whole(&superuser, CLUSTER, &model, posted_at).await;
+    }
+    let charged = "SELECT sum(gpu_seconds)::bigint FROM ledger_line WHERE pod_uid = 'a'";
+    assert_eq!(superuser.number(charged).await, 89_500);
+}
+
+#[tokio::test]
 async fn a_pod_on_no_known_node_is_a_problem_until_the_node_is_known() {
     let database = Database::migrated().await;
     let (ledger, superuser) = (database.ledger(), database.superuser());
