@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use test_cluster::figures;
 
 use crate::commands::{self, cargo};
-use crate::{deny, e2e, engine, packages, portal, quickstart};
+use crate::{deny, e2e, engine, experiments, packages, portal, quickstart};
 
 /// Runs every step; the first that fails ends the run, with the times so far printed all the same.
 pub fn run_steps(steps: &[Step]) -> anyhow::Result<Vec<(&'static str, Duration)>> {
@@ -42,6 +42,7 @@ const STEPS: &[Step] = &[
         },
     },
     Step { name: "test", run: || commands::run(&mut cargo(&["test"])) },
+    Step { name: "experiment", run: experiments::run_synthetic },
     Step { name: "portal", run: portal::check },
     Step { name: "browser", run: portal::browse_mocked },
     Step { name: ENGINE, run: || engine::run(&engine::EngineArgs::default()) },

@@ -2,6 +2,7 @@
 //! generated.
 
 pub mod bench;
+pub mod bugs;
 pub mod ci;
 pub mod codegen;
 pub mod commands;
@@ -9,6 +10,7 @@ pub mod deny;
 pub mod dev;
 pub mod e2e;
 pub mod engine;
+pub mod experiments;
 pub mod packages;
 pub mod portal;
 pub mod quickstart;

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use xtask::{bench, ci, codegen, dev, e2e, engine, packages, portal, quickstart};
+use xtask::{bench, bugs, ci, codegen, dev, e2e, engine, experiments, packages, portal, quickstart};
 
 /// Warpyard's developer commands.
 #[derive(Parser)]
@@ -28,8 +28,12 @@ enum Verb {
     E2e(e2e::E2eArgs),
     /// Run the README's quickstart as it is written.
     Quickstart,
+    /// Put known bugs into a scratch copy, one after the other, and see that the judge finds each.
+    Bugs(bugs::BugsArgs),
     /// Measure.
     Bench(bench::BenchArgs),
+    /// Run the trace experiments: published results, and ours beside them.
+    Experiments(experiments::ExperimentsArgs),
     /// Bring the whole platform up on this machine, with fake GPU nodes, three teams and their jobs.
     Dev(dev::DevArgs),
 }
@@ -43,7 +47,9 @@ fn main() -> anyhow::Result<()> {
         Verb::Ci => ci::run(),
         Verb::E2e(args) => e2e::run(&args),
         Verb::Quickstart => quickstart::run(),
+        Verb::Bugs(args) => bugs::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Experiments(args) => experiments::run(&args),
         Verb::Dev(args) => dev::run(&args),
     }
 }

@@ -18,6 +18,7 @@ struct Package {
 
 const PACKAGES: &[Package] = &[
     Package { name: "postgresql", what_for: "the ledger", is_there: has_postgres },
+    Package { name: "valgrind", what_for: "counting instructions", is_there: || on_path("valgrind") },
     Package { name: "chromium", what_for: "tests of the portal", is_there: || on_path("chromium") },
 ];
 

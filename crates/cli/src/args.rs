@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::day::DaySpec;
+use crate::simulate::SimulateArgs;
 
 /// Submit GPU runs, see why they wait, stop them.
 #[derive(Parser, Debug)]
@@ -87,6 +88,10 @@ pub enum Command {
     /// Without RUN: sums over days (UTC), of your namespace; -A for all that you may see. With --queue, of the whole
     /// queue and those below it; by run, user or namespace still of your namespace only, unless -A is given.
     Cost(CostArgs),
+    /// Try a policy on a virtual clock: a trace, or jobs made up, on a cluster of your choice.
+    ///
+    /// The planner is the one that runs in production; no server is asked. Without TRACE, jobs are drawn from a seed.
+    Simulate(Box<SimulateArgs>),
     /// Print the JSON Schema of the job file, for editors.
     Schema,
     /// Print a completion script for a shell.

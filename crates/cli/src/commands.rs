@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args::{Cli, Command, LsArgs, OutputFormat, RunArgs, SubmitArgs};
 use crate::exit::{Exit, Failure, Output};
 use crate::session::Session;
-use crate::{cost, job_file, render, wait};
+use crate::{cost, job_file, render, simulate, wait};
 
 /// The largest page the server gives.
 const PAGE_MAX: u32 = 500;
@@ -27,6 +27,7 @@ pub async fn run(cli: Cli) -> Result<Output, Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "warpyard", &mut script);
             return Ok(Output::data(String::from_utf8_lossy(&script)));
         }
+        Command::Simulate(args) => return simulate::simulate(format, &args),
         _ => {}
     }
     if format == OutputFormat::Csv && !matches!(&command, Command::Cost(args) if args.run.is_none()) {
@@ -45,7 +46,7 @@ pub async fn run(cli: Cli) -> Result<Output, Failure> {
         Command::Stop(args) => stop(&session, format, &args).await,
         Command::Queues => queues(&session, format).await,
         Command::Cost(args) => cost::cost(&session, format, &args).await,
-        Command::Schema | Command::Completion { .. } => unreachable!("answered above"),
+        Command::Schema | Command::Completion { .. } | Command::Simulate(_) => unreachable!("answered above"),
     }?;
     Ok(output.note(warning))
 }

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Data goes to stdout, all else to stderr, and the exit code is a contract (see [`exit::Exit`]). It never
-//! draws colours, redraws nothing but `cost --watch` on a terminal, never prints a token, never sends one to another server than it was stored for,
-//! and never stops a run because somebody pressed Ctrl-C.
+//! draws colours, redraws nothing but `cost --watch` and the progress of `simulate` on a terminal, never prints a token,
+//! never sends one to another server than it was stored for, and never stops a run because somebody pressed Ctrl-C.
+//! `simulate` talks to no server at all.
 
 pub mod args;
 pub mod commands;
@@ -20,6 +21,7 @@ pub mod reference;
 pub mod render;
 pub mod render_cost;
 pub mod session;
+pub mod simulate;
 pub mod wait;
 
 pub use job_file::job_file_schema_json;

@@ -240,7 +240,7 @@ fn queue_gpus(queue: &QueueView) -> String {
 }
 
 /// Rows of text, cleaned, with three blanks between columns.
-fn table(header: Vec<&str>, rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(header: Vec<&str>, rows: impl Iterator<Item = Vec<String>>) -> String {
     let header = header.into_iter().map(str::to_owned).collect();
     aligned_table(header, rows, &[])
 }

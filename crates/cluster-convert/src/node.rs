@@ -24,7 +24,6 @@ pub fn node(node: &SlimNode) -> Node {
         allocatable.get(name).and_then(|text| read(text).ok()).unwrap_or(0).min(AMOUNT_MAX)
     };
     Node {
-        name: name(node),
         gpu_type: gpu_type(node),
         allocatable: Resources {
             gpus: amount(names::GPU_RESOURCE, quantity::units),
@@ -35,7 +34,8 @@ pub fn node(node: &SlimNode) -> Node {
         schedulable: !node.spec.unschedulable && node.metadata.deletion_timestamp.is_none(),
         labels: labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
         taints: node.spec.taints.iter().map(taint).collect(),
-        rack: labels.get(names::RACK_LABEL).map(|rack| rack.as_str().into()),
+        topology: labels.get(names::RACK_LABEL).map(|rack| rack.as_str().into()).into_iter().collect(),
+        ..Node::new(name(node))
     }
 }
 

@@ -29,12 +29,12 @@ pub fn pod_change(pod: &SlimPod) -> Change {
     let mut unsupported = asks_beyond_us(pod);
     let requests = effective_requests(pod, &mut unsupported);
     let key = pod_key(pod);
+    let gang = gang_key(pod, &key);
     Change::Pod(Pod {
-        gang: gang_key(pod, &key),
         gang_size: gang_size(pod, &mut unsupported),
         queue: label(pod, names::QUEUE_LABEL).map(Into::into),
         requests,
-        gpu_type: annotation(pod, names::GPU_TYPE_ANNOTATION).map(Into::into),
+        gpu_types: annotation(pod, names::GPU_TYPE_ANNOTATION).map(Into::into).into_iter().collect(),
         priority: pod.spec.priority.unwrap_or(0),
         created: pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         node: node.map(Into::into),
@@ -51,7 +51,8 @@ pub fn pod_change(pod: &SlimPod) -> Change {
         run: label(pod, names::RUN_LABEL).map(Into::into),
         member_index: member_index(pod),
         gated: pod.spec.scheduling_gates > 0,
-        key,
+        started: bound_at(pod).filter(|_| node.is_some()),
+        ..Pod::new(key, gang)
     })
 }
 

@@ -10,12 +10,12 @@ use crate::quantity;
 pub fn queue_change(queue: &api_types::Queue) -> Change {
     let spec = &queue.spec;
     Change::Queue(Queue {
-        name: name(queue),
         parent: spec.parent.as_deref().map(Into::into),
         weight: spec.weight,
         quota: spec.quota.as_ref().map(amounts),
         limit: spec.limit.as_ref().map(amounts),
         namespaces: spec.namespaces.iter().map(|namespace| namespace.as_str().into()).collect(),
+        ..Queue::new(name(queue))
     })
 }
 

@@ -1,9 +1,13 @@
-//! What if: a fork is the state with some pods assumed, and takes all of it back when it is dropped.
+//! What if: a fork is the state with some pods placed, held or gone, and takes all of it back when it is dropped.
 
 use std::ops::Deref;
 
+use jiff::Timestamp;
+
+use crate::devices::DeviceUse;
 use crate::nodes::NodeId;
-use crate::state::{ClusterState, PodId};
+use crate::pods::{Decision, Place, PodId, Standing};
+use crate::state::ClusterState;
 
 /// The state, changed for as long as the fork lives. Forks nest; they end in the opposite order of their start,
 /// because each borrows the one before.
@@ -19,20 +23,63 @@ impl ClusterState {
     /// Starts a fork.
     pub fn fork(&mut self) -> Fork<'_> {
         self.forks_open += 1;
+        self.nodes.in_fork = true;
         let mark = self.undo.len();
         Fork { state: self, mark, kept: false }
     }
 }
 
 impl Fork<'_> {
-    /// Counts a pod that needs a node as being on this one.
+    /// Counts a pod as being on a node, with these devices if the node is Exact.
     ///
     /// # Panics
-    /// If the pod does not wait for a node: a planner that places a pod twice has lost count.
-    pub fn assume(&mut self, pod: PodId, node: NodeId) {
-        assert!(self.state.is_pending(pod), "only a pod that waits for a node is placed");
-        self.state.assume_at(pod, node);
-        self.state.undo.push(pod);
+    /// If the pod counts on a node, other than one that is held for it: a planner that places a pod twice has lost count.
+    pub fn assume(&mut self, pod: PodId, node: NodeId, devices: &[DeviceUse]) {
+        self.decide(pod, node, devices, None);
+    }
+
+    /// Counts a pod on a node that is held for it until others are gone from there. A pod that was evicted in this fork
+    /// is moved by this.
+    ///
+    /// # Panics
+    /// As [`Self::assume`].
+    pub fn hold(&mut self, pod: PodId, node: NodeId, devices: &[DeviceUse]) {
+        self.decide(pod, node, devices, Some(Timestamp::MAX));
+    }
+
+    /// Counts a pod as gone: from its node and from what its queue holds. It is still a member of its gang, but neither
+    /// runs nor waits.
+    ///
+    /// # Panics
+    /// If the pod counts on no node.
+    pub fn evict(&mut self, pod: PodId) {
+        assert!(self.state.pod(pod).place().is_some(), "only a pod that has a node is evicted");
+        self.change(pod, Standing { decision: None, evicted: true });
+    }
+
+    /// Gives up the node that is held for a pod; it waits again. One that was evicted in this fork stays evicted.
+    ///
+    /// # Panics
+    /// If no node is held for it.
+    pub fn release(&mut self, pod: PodId) {
+        assert_eq!(self.state.pod(pod).place(), Some(Place::Held), "only what is held is released");
+        let evicted = self.state.pod(pod).standing.evicted;
+        self.change(pod, Standing { decision: None, evicted });
+    }
+
+    /// A pod for which a node is held is there from now on.
+    ///
+    /// # Panics
+    /// If no node is held for it.
+    pub fn land(&mut self, pod: PodId) {
+        let state = self.state.pod(pod);
+        assert_eq!(state.place(), Some(Place::Held), "only a pod that is held lands");
+        let mut standing = state.standing.clone();
+        let now = self.state.now();
+        if let Some(decision) = &mut standing.decision {
+            (decision.held_until, decision.since) = (None, now);
+        }
+        self.change(pod, standing);
     }
 
     /// Starts a fork of the fork.
@@ -40,10 +87,28 @@ impl Fork<'_> {
         self.state.fork()
     }
 
-    /// Ends the fork, and leaves what it assumed to the fork it was started from. The outermost fork leaves it to
+    /// Ends the fork, and leaves what it changed to the fork it was started from. The outermost fork leaves it to
     /// the state itself, for good.
     pub fn keep(mut self) {
         self.kept = true;
+    }
+
+    fn decide(&mut self, pod: PodId, node: NodeId, devices: &[DeviceUse], held_until: Option<Timestamp>) {
+        let state = self.state.pod(pod);
+        let may_move = state.standing.evicted || state.place() == Some(Place::Held);
+        let is_free = self.state.is_pending(pod) || may_move && !state.is_assumed();
+        assert!(is_free, "only a pod that waits for a node is placed");
+        let decision = Decision { node, devices: devices.to_vec(), since: self.state.now(), held_until };
+        let evicted = state.standing.evicted;
+        self.change(pod, Standing { decision: Some(decision), evicted });
+    }
+
+    fn change(&mut self, pod: PodId, standing: Standing) {
+        let before = self.state.pod(pod).standing.clone();
+        let gives_back = self.state.pod(pod).place().is_some();
+        self.state.steps.push(gives_back);
+        self.state.stand(pod, standing);
+        self.state.undo.push((pod, before));
     }
 }
 
@@ -58,15 +123,16 @@ impl Deref for Fork<'_> {
 impl Drop for Fork<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            while self.state.undo.len() > self.mark {
-                let pod = self.state.undo.pop().expect("it is longer than the mark");
-                self.state.forget_at(pod);
-            }
+            self.state.take_back(self.mark);
+            self.state.steps.truncate(self.mark);
         }
         self.state.forks_open -= 1;
-        if self.state.forks_open == 0 && !self.state.undo.is_empty() {
-            self.state.generation += 1;
-            self.state.undo.clear();
+        if self.state.forks_open == 0 {
+            self.state.nodes.end_forks();
+            self.state.steps.truncate(0);
+            if !self.state.undo.is_empty() {
+                self.state.keep_changes();
+            }
         }
     }
 }

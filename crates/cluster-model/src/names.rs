@@ -1,6 +1,6 @@
 //! Names, each with a type of its own. All are cheap to clone.
 
-use std::{fmt, sync::Arc};
+use std::{cmp::Ordering, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +89,7 @@ impl fmt::Display for PodKey {
 }
 
 /// A gang's identity: pods that start together or not at all.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GangKey {
     /// The namespace of its pods.
     pub namespace: Arc<str>,
@@ -101,6 +101,21 @@ impl GangKey {
     /// A key from its parts.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl Ord for GangKey {
+    /// By namespace, then name. Gangs of one namespace mostly share its text, which is seen without reading it.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let is_same = Arc::ptr_eq(&self.namespace, &other.namespace);
+        let by_namespace = if is_same { Ordering::Equal } else { self.namespace.cmp(&other.namespace) };
+        by_namespace.then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for GangKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -1,11 +1,18 @@
-//! Nodes, what is in use of them, and the order in which a planner looks at them.
+//! Nodes, and what is in use of them. Each is found by name, in its class, and in the domains it lies in.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
+use crate::classes::{ClassId, ClassKey, Classes, KindId, NodeKind};
+use crate::devices::{DeviceState, DeviceTally};
+use crate::labels::Labels;
 use crate::names::{GpuType, NodeName};
-use crate::objects::{Node, Resources, Taint};
+use crate::objects::{Node, Resources};
+use crate::pods::{PodId, PodState};
+use crate::ranks::Ranks;
 use crate::slots::Slots;
-use crate::state::PodId;
+use crate::terms::Level;
+use crate::topology::{DomainId, ROOT, Topology, count_mark};
 
 /// A node's number. It is good until the next change is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +26,21 @@ pub struct NodeState {
     pub(crate) object: Option<Node>,
     pub(crate) used: Resources,
     pub(crate) pods: BTreeSet<PodId>,
+    pub(crate) marks: BTreeMap<Arc<str>, u32>,
+    /// Pods that keep apart from a mark: on the node, or within its domain of a level.
+    pub(crate) keepers: BTreeMap<Option<Level>, BTreeMap<Arc<str>, u32>>,
+    gpu_type: Option<GpuType>,
+    /// What pods say they use of devices, by index.
+    tallies: Vec<DeviceTally>,
+    devices: Vec<DeviceState>,
+    /// Devices that are in use in parts.
+    in_parts: i64,
+    /// Its number in the order of place, while it is there.
+    pub(crate) rank: u64,
+    /// The domains it lies in, the outermost first, without the root.
+    pub(crate) domains: Vec<DomainId>,
+    /// What it is among nodes that take pods.
+    pub(crate) class: Option<(KindId, ClassId)>,
 }
 
 impl NodeState {
@@ -32,97 +54,142 @@ impl NodeState {
         self.object.as_ref()
     }
 
-    /// What bound, assumed and terminating pods of every scheduler use.
+    /// What bound, assumed, held and terminating pods of every scheduler ask for.
     pub fn used(&self) -> Resources {
         self.used
     }
 
-    /// What is left; less than nothing where allocatable fell below what is used.
+    /// What is left; less than nothing where allocatable fell below what is used, or where room is held that others
+    /// still use. A device that is in use in parts is no free GPU.
     pub fn free(&self) -> Resources {
-        self.object.as_ref().map(|node| node.allocatable).unwrap_or_default() - self.used
+        let mut free = self.object.as_ref().map(|node| node.allocatable).unwrap_or_default() - self.used;
+        free.gpus = free.gpus.saturating_sub(self.in_parts);
+        free
+    }
+
+    /// What is left of each device, if the node is Exact; else none. Pods that do not say which devices they have are
+    /// only in [`Self::free`].
+    pub fn devices(&self) -> &[DeviceState] {
+        &self.devices
     }
 
     /// The type of its GPUs; GPUs that nobody named have the type [`GpuType::unknown`].
     pub fn gpu_type(&self) -> Option<GpuType> {
-        let node = self.object.as_ref()?;
-        node.gpu_type.clone().or_else(|| (node.allocatable.gpus > 0).then(GpuType::unknown))
+        self.gpu_type.clone()
     }
 
     /// The pods on it.
     pub fn pods(&self) -> impl Iterator<Item = PodId> {
         self.pods.iter().copied()
     }
+
+    /// What it draws; nothing while no pod is on it, because then it can be switched off.
+    fn drawn_watts(&self) -> u64 {
+        let power = self.object.as_ref().and_then(|node| node.power).filter(|_| !self.pods.is_empty());
+        let gpus = u64::try_from(self.used.gpus.saturating_add(self.in_parts)).unwrap_or(0);
+        power.map_or(0, |power| u64::from(power.idle_watts) + gpus * u64::from(power.gpu_watts))
+    }
+
+    fn keepers_in_domains(&self) -> impl Iterator<Item = (Level, &Arc<str>, u32)> {
+        let levels = self.keepers.iter().filter_map(|(level, marks)| Some(((*level)?, marks)));
+        levels.flat_map(|(level, marks)| marks.iter().map(move |(mark, pods)| (level, mark, *pods)))
+    }
+
+    fn class_key(&self) -> ClassKey {
+        let mut devices = self.devices.clone();
+        devices.sort_unstable();
+        ClassKey { free: self.free(), devices }
+    }
+
+    /// Counts what a pod uses, down to the devices it says it has.
+    fn count_pod(&mut self, pod: &PodState, add: bool) {
+        if add {
+            self.used += pod.pod.requests;
+        } else {
+            self.used -= pod.pod.requests;
+        }
+        for mark in &pod.pod.marks {
+            count_mark(&mut self.marks, mark, 1, add);
+        }
+        for apart in &pod.pod.terms.keep_apart {
+            count_mark(self.keepers.entry(apart.level).or_default(), &apart.mark, 1, add);
+        }
+        for used in pod.devices() {
+            let index = usize::from(used.device);
+            if self.tallies.len() <= index {
+                self.tallies.resize(index + 1, DeviceTally::default());
+            }
+            let tally = &mut self.tallies[index];
+            let before = tally.is_in_parts();
+            tally.count(used.part, add);
+            if let Some(state) = self.devices.get_mut(index) {
+                *state = tally.state();
+                self.in_parts += i64::from(tally.is_in_parts()) - i64::from(before);
+            }
+        }
+    }
+
+    fn set_object(&mut self, object: Option<Node>) {
+        self.object = object;
+        let node = self.object.as_ref();
+        self.gpu_type = node.and_then(|node| {
+            node.gpu_type.clone().or_else(|| (node.allocatable.gpus > 0).then(GpuType::unknown))
+        });
+        // A device's index has 8 bits.
+        let devices = node.filter(|node| node.exact).map_or(0, |node| node.allocatable.gpus.clamp(0, 256));
+        let devices = usize::try_from(devices).unwrap_or(0);
+        let tally = |index: usize| self.tallies.get(index).copied().unwrap_or_default();
+        self.devices = (0..devices).map(|index| tally(index).state()).collect();
+        let in_parts = (0..devices).filter(|index| tally(*index).is_in_parts()).count();
+        self.in_parts = i64::try_from(in_parts).unwrap_or(0);
+    }
 }
 
-/// What nodes of one pool have in common.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PoolKey {
-    /// The type of their GPUs; `None`, which sorts first, has none.
-    pub gpu_type: Option<GpuType>,
-    /// Their taints that repel pods, sorted.
-    pub taints: Vec<Taint>,
-}
-
-/// Nodes that take pods and are alike in GPU type and taints, ordered by what is free of them. Every order breaks
-/// ties by the node's name.
-#[derive(Clone, Debug, Default)]
-pub struct Pool {
-    by_free_gpus: BTreeSet<(i64, NodeName, NodeId)>,
-    by_free_cpu: BTreeSet<(i64, NodeName, NodeId)>,
-    gpus_free: i64,
-    sizes: BTreeMap<i64, u32>,
-}
-
-impl Pool {
-    /// Nodes with at least so many free GPUs, the fewest first, then by name.
-    pub fn with_free_gpus(&self, at_least: i64) -> impl Iterator<Item = (i64, &NodeName, NodeId)> {
-        from(&self.by_free_gpus, at_least)
-    }
-
-    /// Nodes with at least so much free CPU, the least first, then by name.
-    pub fn with_free_cpu(&self, at_least: i64) -> impl Iterator<Item = (i64, &NodeName, NodeId)> {
-        from(&self.by_free_cpu, at_least)
-    }
-
-    /// Free GPUs on all nodes; a node that is overcommitted counts as none.
-    pub fn gpus_free(&self) -> i64 {
-        self.gpus_free
-    }
-
-    /// Allocatable GPUs of the largest node.
-    pub fn largest_node_gpus(&self) -> i64 {
-        self.sizes.last_key_value().map_or(0, |(gpus, _)| *gpus)
-    }
-
-    /// How many nodes it has.
-    pub fn len(&self) -> usize {
-        self.by_free_cpu.len()
-    }
-
-    /// Whether it has no node.
-    pub fn is_empty(&self) -> bool {
-        self.by_free_cpu.is_empty()
-    }
-}
-
-fn from(
-    order: &BTreeSet<(i64, NodeName, NodeId)>,
-    at_least: i64,
-) -> impl Iterator<Item = (i64, &NodeName, NodeId)> {
-    // The empty name and number zero sort before every node with the same amount.
-    let start = (at_least, NodeName::from(""), NodeId(0));
-    order.range(start..).map(|(free, name, id)| (*free, name, *id))
-}
-
-/// All nodes, by name and in their pools.
+/// All nodes, by name, in their classes and domains.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nodes {
     states: Slots<NodeState>,
     by_name: HashMap<NodeName, NodeId>,
-    pools: BTreeMap<PoolKey, Pool>,
+    classes: Classes,
+    topology: Topology,
+    ranks: Ranks,
+    labels: Labels,
+    /// Allocatable GPUs by type, and everything allocatable, on nodes that are there.
+    capacity: BTreeMap<GpuType, i64>,
+    total: Resources,
+    /// What all nodes draw that are there.
+    drawn_watts: u64,
+    /// Whether a fork is open: then nothing loses its number.
+    pub in_fork: bool,
+    /// While several changes are taken back at once: the nodes that change, which get their class at the end.
+    taken_back: Option<Vec<NodeId>>,
 }
 
 impl Nodes {
+    pub fn capacity(&self) -> &BTreeMap<GpuType, i64> {
+        &self.capacity
+    }
+
+    pub fn total(&self) -> Resources {
+        self.total
+    }
+
+    pub fn drawn_watts(&self) -> u64 {
+        self.drawn_watts
+    }
+
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
     pub fn id(&self, name: &NodeName) -> Option<NodeId> {
         self.by_name.get(name).copied()
     }
@@ -132,9 +199,21 @@ impl Nodes {
         if let Some(id) = self.id(name) {
             return id;
         }
-        let state =
-            NodeState { name: name.clone(), object: None, used: Resources::default(), pods: BTreeSet::new() };
-        let id = NodeId(self.states.insert(state));
+        let id = NodeId(self.states.insert(NodeState {
+            name: name.clone(),
+            object: None,
+            used: Resources::default(),
+            pods: BTreeSet::new(),
+            marks: BTreeMap::new(),
+            keepers: BTreeMap::new(),
+            gpu_type: None,
+            tallies: Vec::new(),
+            devices: Vec::new(),
+            in_parts: 0,
+            rank: 0,
+            domains: Vec::new(),
+            class: None,
+        }));
         self.by_name.insert(name.clone(), id);
         id
     }
@@ -143,108 +222,249 @@ impl Nodes {
         self.states.get(id.0)
     }
 
-    pub fn pools(&self) -> &BTreeMap<PoolKey, Pool> {
-        &self.pools
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &NodeState)> {
         self.states.iter().map(|(slot, node)| (NodeId(slot), node))
     }
 
+    /// The node is there with these properties, or with `None` is not there.
     pub fn set_object(&mut self, id: NodeId, object: Option<Node>) {
-        self.leave_pool(id);
-        self.states.get_mut(id.0).object = object;
-        self.enter_pool(id);
-        self.drop_if_unused(id);
-    }
-
-    pub fn add_pod(&mut self, id: NodeId, pod: PodId, requests: Resources) {
-        self.change(id, |node| {
-            node.used += requests;
-            node.pods.insert(pod);
-        });
-    }
-
-    pub fn remove_pod(&mut self, id: NodeId, pod: PodId, requests: Resources) {
-        self.change(id, |node| {
-            node.used -= requests;
-            node.pods.remove(&pod);
-        });
-        self.drop_if_unused(id);
-    }
-
-    /// Changes what is used of a node, and its place in the orders of its pool with it.
-    fn change(&mut self, id: NodeId, change: impl FnOnce(&mut NodeState)) {
+        self.leave_place(id);
+        self.drawn_watts -= self.get(id).drawn_watts();
         let node = self.states.get_mut(id.0);
-        let before = node.free();
-        change(node);
-        let after = node.free();
-        let Some(key) = pool_key(node) else { return };
-        let pool = self.pools.get_mut(&key).expect("a node that takes pods is in its pool");
-        pool.move_node(&node.name, id, before, after);
+        let old = std::mem::take(&mut node.object);
+        node.set_object(object);
+        self.drawn_watts += self.get(id).drawn_watts();
+        let mut relabelled = Vec::new();
+        if let Some(old) = &old {
+            relabelled = self.labels.count_labels(&old.labels, false);
+        }
+        if let Some(new) = &self.states.get(id.0).object {
+            relabelled.extend(self.labels.count_labels(&new.labels, true));
+        }
+        self.enter_place(id);
+        self.change_kinds(&relabelled);
+        self.drop_if_unused(id);
     }
 
-    fn leave_pool(&mut self, id: NodeId) {
-        let node = self.states.get(id.0);
-        let (Some(key), Some(object)) = (pool_key(node), &node.object) else { return };
-        let pool = self.pools.get_mut(&key).expect("a node that takes pods is in its pool");
-        pool.remove(&node.name, id, node.free(), object.allocatable.gpus);
-        if pool.is_empty() {
-            self.pools.remove(&key);
+    /// Takes note of what a pod selects nodes by. Costs O(nodes) where no other pod selects by the same label.
+    pub fn count_selector(&mut self, selector: &BTreeMap<Arc<str>, Arc<str>>, add: bool) {
+        if !selector.is_empty() {
+            let changed = self.labels.count_selector(selector, add);
+            self.change_kinds(&changed);
         }
     }
 
-    fn enter_pool(&mut self, id: NodeId) {
-        let node = self.states.get(id.0);
-        let (Some(key), Some(object)) = (pool_key(node), &node.object) else { return };
-        self.pools.entry(key).or_default().insert(&node.name, id, node.free(), object.allocatable.gpus);
+    pub fn add_pod(&mut self, id: NodeId, pod_id: PodId, pod: &PodState) {
+        self.drawn_watts -= self.get(id).drawn_watts();
+        self.states.get_mut(id.0).pods.insert(pod_id);
+        self.count_pod(id, pod, true);
+        self.drawn_watts += self.get(id).drawn_watts();
     }
 
-    fn drop_if_unused(&mut self, id: NodeId) {
-        let node = self.states.get(id.0);
-        if node.object.is_none() && node.pods.is_empty() {
+    pub fn remove_pod(&mut self, id: NodeId, pod_id: PodId, pod: &PodState) {
+        self.drawn_watts -= self.get(id).drawn_watts();
+        self.states.get_mut(id.0).pods.remove(&pod_id);
+        self.count_pod(id, pod, false);
+        self.drawn_watts += self.get(id).drawn_watts();
+    }
+
+    /// A node that is not there and has no pods is nothing. Not to be called while a fork is open, in which the pod may
+    /// come back.
+    pub fn drop_if_unused(&mut self, id: NodeId) {
+        let unused = self.states.find_mut(id.0).filter(|node| node.object.is_none() && node.pods.is_empty());
+        if unused.is_some() {
             let node = self.states.remove(id.0);
             self.by_name.remove(&node.name);
         }
     }
+
+    /// The last fork ended.
+    pub fn end_forks(&mut self) {
+        self.in_fork = false;
+        self.classes.drop_dormant();
+    }
+
+    /// From now on nodes keep their class, whatever comes or goes, until [`Self::end_taking_back`].
+    pub fn begin_taking_back(&mut self) {
+        self.taken_back = Some(Vec::new());
+    }
+
+    /// Nodes that changed get their class.
+    pub fn end_taking_back(&mut self) {
+        let mut changed = self.taken_back.take().unwrap_or_default();
+        changed.sort_unstable();
+        changed.dedup();
+        for id in changed {
+            self.change_class(id);
+        }
+    }
+
+    /// Changes what is used of a node, and its class with it.
+    fn count_pod(&mut self, id: NodeId, pod: &PodState, add: bool) {
+        let node = self.states.get_mut(id.0);
+        node.count_pod(pod, add);
+        if node.object.is_none() {
+            return;
+        }
+        for mark in &pod.pod.marks {
+            self.topology.count_mark(&node.domains, mark, 1, add);
+        }
+        for apart in &pod.pod.terms.keep_apart {
+            if let Some(level) = apart.level {
+                self.topology.count_keepers(&node.domains, level, &apart.mark, 1, add);
+            }
+        }
+        match &mut self.taken_back {
+            // Members mostly come to one node after the other.
+            Some(changed) if changed.last() == Some(&id) => {}
+            Some(changed) => changed.push(id),
+            None => self.change_class(id),
+        }
+    }
+
+    /// Puts a node that takes pods into the class of what is free of it now.
+    fn change_class(&mut self, id: NodeId) {
+        let node = self.states.get_mut(id.0);
+        let Some((kind, old)) = node.class else { return };
+        let (before, after) = (self.classes.get(old).free(), node.free());
+        if before == after && node.devices.is_empty() {
+            return;
+        }
+        let new = self.classes.insert(kind, node.class_key(), node.rank, id);
+        if new == old {
+            return;
+        }
+        self.classes.remove(old, node.rank, id, self.in_fork);
+        node.class = Some((kind, new));
+        let gpus_free = after.gpus.max(0) - before.gpus.max(0);
+        self.classes.add_free(kind, gpus_free);
+        self.topology.change_class(&node.domains, Some(old), Some(new), gpus_free);
+    }
+
+    /// Puts a node that is there into the order, its domains and its class.
+    fn enter_place(&mut self, id: NodeId) {
+        self.count_capacity(id, 1);
+        let node = self.states.get(id.0);
+        let Some(object) = &node.object else { return };
+        let domains = self.topology.path(&object.topology);
+        let (rank, moved) = self.ranks.insert((object.topology.clone(), node.name.clone()), id);
+        for (id, old, new) in moved {
+            self.change_rank(id, old, new);
+        }
+        for domain in [ROOT].iter().chain(&domains) {
+            self.topology.get_mut(*domain).nodes.insert((rank, id));
+        }
+        let node = self.states.get_mut(id.0);
+        for (mark, pods) in &node.marks {
+            self.topology.count_mark(&domains, mark, *pods, true);
+        }
+        for (level, mark, pods) in node.keepers_in_domains() {
+            self.topology.count_keepers(&domains, level, mark, pods, true);
+        }
+        (node.rank, node.domains) = (rank, domains);
+        self.enter_class(id);
+    }
+
+    /// The opposite of [`Self::enter_place`].
+    fn leave_place(&mut self, id: NodeId) {
+        self.leave_class(id);
+        self.count_capacity(id, -1);
+        let node = self.states.get_mut(id.0);
+        let Some(object) = &node.object else { return };
+        let domains = std::mem::take(&mut node.domains);
+        for (mark, pods) in &node.marks {
+            self.topology.count_mark(&domains, mark, *pods, false);
+        }
+        for (level, mark, pods) in node.keepers_in_domains() {
+            self.topology.count_keepers(&domains, level, mark, pods, false);
+        }
+        for domain in [ROOT].iter().chain(&domains) {
+            self.topology.get_mut(*domain).nodes.remove(&(node.rank, id));
+        }
+        self.ranks.remove(&(object.topology.clone(), node.name.clone()));
+        self.topology.prune(&domains);
+    }
+
+    fn enter_class(&mut self, id: NodeId) {
+        let node = self.states.get_mut(id.0);
+        let Some(object) = node.object.as_ref().filter(|node| node.schedulable) else { return };
+        let kind = self.classes.enter_kind(kind_of(object, node.gpu_type.clone(), &self.labels));
+        let class = self.classes.insert(kind, node.class_key(), node.rank, id);
+        node.class = Some((kind, class));
+        let gpus_free = node.free().gpus.max(0);
+        self.classes.add_free(kind, gpus_free);
+        self.topology.change_class(&node.domains, None, Some(class), gpus_free);
+    }
+
+    fn leave_class(&mut self, id: NodeId) {
+        let node = self.states.get_mut(id.0);
+        let Some((kind, class)) = node.class.take() else { return };
+        let gpus_free = node.free().gpus.max(0);
+        self.classes.add_free(kind, -gpus_free);
+        self.topology.change_class(&node.domains, Some(class), None, -gpus_free);
+        self.classes.remove(class, node.rank, id, false);
+        self.classes.leave_kind(kind);
+    }
+
+    /// Labels that split kinds only from now on, or no more.
+    fn change_kinds(&mut self, labels: &[Arc<str>]) {
+        if labels.is_empty() {
+            return;
+        }
+        let has_one = |node: &NodeState| {
+            node.object
+                .as_ref()
+                .is_some_and(|node| labels.iter().any(|label| node.labels.contains_key(label)))
+        };
+        let nodes: Vec<NodeId> = self.iter().filter(|(_, node)| has_one(node)).map(|(id, _)| id).collect();
+        for id in nodes {
+            self.leave_class(id);
+            self.enter_class(id);
+        }
+    }
+
+    fn change_rank(&mut self, id: NodeId, old: u64, new: u64) {
+        let node = self.states.get_mut(id.0);
+        node.rank = new;
+        for domain in [ROOT].iter().chain(&node.domains) {
+            let nodes = &mut self.topology.get_mut(*domain).nodes;
+            nodes.remove(&(old, id));
+            nodes.insert((new, id));
+        }
+        if let Some((_, class)) = node.class {
+            self.classes.change_rank(class, id, old, new);
+        }
+    }
+
+    fn count_capacity(&mut self, id: NodeId, sign: i64) {
+        let node = self.states.get(id.0);
+        let Some(object) = &node.object else { return };
+        if let Some(gpu_type) = &node.gpu_type {
+            let gpus = self.capacity.entry(gpu_type.clone()).or_default();
+            *gpus += sign * object.allocatable.gpus;
+            if *gpus == 0 {
+                self.capacity.remove(gpu_type);
+            }
+        }
+        if sign > 0 {
+            self.total += object.allocatable;
+        } else {
+            self.total -= object.allocatable;
+        }
+    }
 }
 
-/// The pool a node is in: none if it is not there or takes no pods.
-fn pool_key(node: &NodeState) -> Option<PoolKey> {
-    let object = node.object.as_ref().filter(|node| node.schedulable)?;
-    let mut taints: Vec<_> = object.taints.iter().filter(|taint| taint.repels()).cloned().collect();
+fn kind_of(node: &Node, gpu_type: Option<GpuType>, labels: &Labels) -> NodeKind {
+    let mut taints: Vec<_> = node.taints.iter().filter(|taint| taint.repels()).cloned().collect();
     taints.sort();
-    Some(PoolKey { gpu_type: node.gpu_type(), taints })
-}
-
-impl Pool {
-    fn insert(&mut self, name: &NodeName, id: NodeId, free: Resources, size: i64) {
-        self.by_free_gpus.insert((free.gpus, name.clone(), id));
-        self.by_free_cpu.insert((free.cpu_millis, name.clone(), id));
-        self.gpus_free += free.gpus.max(0);
-        *self.sizes.entry(size).or_default() += 1;
-    }
-
-    fn remove(&mut self, name: &NodeName, id: NodeId, free: Resources, size: i64) {
-        self.by_free_gpus.remove(&(free.gpus, name.clone(), id));
-        self.by_free_cpu.remove(&(free.cpu_millis, name.clone(), id));
-        self.gpus_free -= free.gpus.max(0);
-        let nodes = self.sizes.get_mut(&size).expect("the size of a node in the pool is counted");
-        *nodes -= 1;
-        if *nodes == 0 {
-            self.sizes.remove(&size);
-        }
-    }
-
-    fn move_node(&mut self, name: &NodeName, id: NodeId, before: Resources, after: Resources) {
-        if before.gpus != after.gpus {
-            self.by_free_gpus.remove(&(before.gpus, name.clone(), id));
-            self.by_free_gpus.insert((after.gpus, name.clone(), id));
-            self.gpus_free += after.gpus.max(0) - before.gpus.max(0);
-        }
-        if before.cpu_millis != after.cpu_millis {
-            self.by_free_cpu.remove(&(before.cpu_millis, name.clone(), id));
-            self.by_free_cpu.insert((after.cpu_millis, name.clone(), id));
-        }
+    let splitting = node.labels.iter().filter(|(key, _)| labels.splits(key));
+    NodeKind {
+        gpu_type,
+        allocatable: node.allocatable,
+        taints,
+        labels: splitting.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        spot: node.spot,
+        power: node.power,
+        exact: node.exact,
     }
 }

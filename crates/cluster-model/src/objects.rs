@@ -10,7 +10,12 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::devices::{DeviceAsk, DeviceUse};
 use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
+use crate::terms::Terms;
+
+/// A week: who used much last week waits a little this week, and last month is forgotten.
+pub const HALF_LIFE_SECONDS_DEFAULT: u32 = 7 * 24 * 3600;
 
 /// Something that happened in the cluster. Changes of different kinds may arrive in any order.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,8 +94,8 @@ impl std::ops::Sub for Resources {
     }
 }
 
-/// A machine. It is *Counted*: the kubelet picks the devices, so we know how many are in use, not which. (Nodes
-/// whose devices are known one by one come with dynamic resource allocation.)
+/// A machine. It is *Counted* where the kubelet picks the devices, so that we know how many are in use, not which; it is
+/// *Exact* where we pick them, by dynamic resource allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its name.
@@ -105,8 +110,42 @@ pub struct Node {
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Its taints.
     pub taints: Vec<Taint>,
-    /// The rack it stands in.
-    pub rack: Option<Arc<str>>,
+    /// The domains it lies in, the outermost first (zone, block, rack, NVLink domain); any number of levels. Two nodes
+    /// are in the same domain of a level if their paths agree up to there.
+    pub topology: Vec<Arc<str>>,
+    /// Whether its devices are known one by one. As many as its allocatable GPUs.
+    pub exact: bool,
+    /// What it draws, if that is known.
+    pub power: Option<Power>,
+    /// Whether it can be taken away at short notice.
+    pub spot: bool,
+}
+
+impl Node {
+    /// A node that has nothing and takes pods.
+    pub fn new(name: impl Into<NodeName>) -> Self {
+        Self {
+            name: name.into(),
+            gpu_type: None,
+            allocatable: Resources::default(),
+            schedulable: true,
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            topology: Vec::new(),
+            exact: false,
+            power: None,
+            spot: false,
+        }
+    }
+}
+
+/// What a node draws, in watts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Power {
+    /// As soon as it is switched on. A node without pods can be switched off, and draws nothing.
+    pub idle_watts: u32,
+    /// In addition for each GPU in use.
+    pub gpu_watts: u32,
 }
 
 /// Keeps pods off a node that do not tolerate it.
@@ -176,8 +215,8 @@ pub struct Pod {
     pub queue: Option<QueueName>,
     /// What it asks for.
     pub requests: Resources,
-    /// The GPU type it asks for; any if absent.
-    pub gpu_type: Option<GpuType>,
+    /// The GPU types that would do, sorted; any if empty. A gang gets GPUs of one of them.
+    pub gpu_types: Vec<GpuType>,
     /// Higher comes first.
     pub priority: i32,
     /// When it was created.
@@ -200,6 +239,52 @@ pub struct Pod {
     pub member_index: Option<u32>,
     /// Whether a scheduling gate holds it back.
     pub gated: bool,
+    /// What its gang asks beyond resources.
+    pub terms: Arc<Terms>,
+    /// The group within its gang.
+    pub group: Option<Arc<str>>,
+    /// What it asks of devices.
+    pub device: DeviceAsk,
+    /// The devices it has, where its node is Exact and it is bound.
+    pub devices: Vec<DeviceUse>,
+    /// Marks that others may keep apart from; see [`crate::KeepApart`].
+    pub marks: BTreeSet<Arc<str>>,
+    /// Since when it has a node.
+    pub started: Option<Timestamp>,
+    /// When it last saved its state.
+    pub checkpointed: Option<Timestamp>,
+}
+
+impl Pod {
+    /// A pod of ours that asks for nothing but its place, and waits for a node.
+    pub fn new(key: PodKey, gang: GangKey) -> Self {
+        Self {
+            key,
+            gang,
+            gang_size: None,
+            queue: None,
+            requests: Resources { pods: 1, ..Resources::default() },
+            gpu_types: Vec::new(),
+            priority: 0,
+            created: Timestamp::UNIX_EPOCH,
+            node: None,
+            terminating: false,
+            ours: true,
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            unsupported: Vec::new(),
+            run: None,
+            member_index: None,
+            gated: false,
+            terms: Arc::default(),
+            group: None,
+            device: DeviceAsk::Whole,
+            devices: Vec::new(),
+            marks: BTreeSet::new(),
+            started: None,
+            checkpointed: None,
+        }
+    }
 }
 
 /// A place in the tree that governs who may hold how much.
@@ -215,11 +300,64 @@ pub struct Queue {
     pub quota: Option<Amounts>,
     /// The most it may hold; what it leaves out is bounded by the quota.
     pub limit: Option<Amounts>,
+    /// What others may use of its quota while it does not; `None` is all of it. A resource that it does not name is lent
+    /// in whole.
+    pub lend: Option<Amounts>,
+    /// How what others borrowed is taken back.
+    pub reclaim: Reclaim,
+    /// After how long use counts half in the fair share.
+    pub half_life_seconds: u32,
+    /// Credits for quota that is not used.
+    pub bank: Option<BankTerms>,
+    /// Whether its budget is spent: nothing of it or below it starts.
+    pub out_of_budget: bool,
     /// Namespaces whose pods may use it.
     pub namespaces: BTreeSet<Arc<str>>,
 }
 
+/// How a queue takes back what others borrowed of it, and how long those that borrow are left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reclaim {
+    /// From the moment that a gang within quota finds no room to the first eviction for it.
+    pub grace_seconds: u32,
+    /// A gang of this queue that borrows is not reclaimed before it ran for so long.
+    pub min_run_seconds: u32,
+}
+
+impl Default for Reclaim {
+    fn default() -> Self {
+        Self { grace_seconds: 300, min_run_seconds: 0 }
+    }
+}
+
+/// Unused quota earns credits, which buy burst later: what is held beyond the quota counts as within it while there is
+/// credit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BankTerms {
+    /// Credits per unused GPU second, in thousandths.
+    pub earn_millis: u32,
+    /// The most credits, in GPU seconds.
+    pub cap_gpu_seconds: u64,
+}
+
 impl Queue {
+    /// A queue without bounds that is open to nobody.
+    pub fn new(name: impl Into<QueueName>) -> Self {
+        Self {
+            name: name.into(),
+            parent: None,
+            weight: 1,
+            quota: None,
+            limit: None,
+            lend: None,
+            reclaim: Reclaim::default(),
+            half_life_seconds: HALF_LIFE_SECONDS_DEFAULT,
+            bank: None,
+            out_of_budget: false,
+            namespaces: BTreeSet::new(),
+        }
+    }
+
     /// The most the queue may hold of a resource, its children included; `None` is no bound. The limit decides
     /// where it names the resource, else the quota. A GPU type that neither names is zero as soon as one of them
     /// names any type.

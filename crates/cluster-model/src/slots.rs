@@ -35,6 +35,14 @@ impl<T> Slots<T> {
         self.items[slot as usize].as_mut().expect("a slot is used only while its item is there")
     }
 
+    pub fn find(&self, slot: u32) -> Option<&T> {
+        self.items.get(slot as usize)?.as_ref()
+    }
+
+    pub fn find_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.items.get_mut(slot as usize)?.as_mut()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0u32..).zip(&self.items).filter_map(|(slot, item)| Some((slot, item.as_ref()?)))
     }

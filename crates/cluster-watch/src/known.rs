@@ -90,21 +90,12 @@ impl Subject {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use cluster_model::{Change, PodKey, Queue, QueueName};
 
     use super::Known;
 
     fn queue(name: &str) -> Change {
-        Change::Queue(Queue {
-            name: name.into(),
-            parent: None,
-            weight: 1,
-            quota: None,
-            limit: None,
-            namespaces: BTreeSet::new(),
-        })
+        Change::Queue(Queue::new(name))
     }
 
     fn gone(name: &str) -> Change {

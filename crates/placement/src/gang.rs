@@ -8,28 +8,53 @@ use std::{
 
 use cluster_model::plan::WaitReason;
 use cluster_model::{
-    ClusterState, Gang, GangKey, GpuType, Pod, PodId, PodKey, QueueName, Resources, Toleration,
+    ClusterState, DeviceAsk, Gang, GangKey, GpuType, Pod, PodId, PodKey, QueueName, Resources, Terms,
+    Toleration, TopologyTerms,
 };
+use jiff::Timestamp;
+
+use crate::elastic;
 
 /// A gang's members without a node, and what they need together.
+#[derive(Clone)]
 pub(crate) struct Request {
     pub key: GangKey,
     pub run: Option<Arc<str>>,
     pub queue: Option<QueueName>,
     /// The first member without a node.
     pub first_pod: PodKey,
-    /// Members alike, the largest first: what is hard to place goes first.
-    pub groups: Vec<Group>,
+    /// Since when it waits.
+    pub waiting_since: Timestamp,
+    /// Its members without a node, in the groups that its terms name.
+    pub root: Grouping,
     /// What all of them need.
     pub needs: Resources,
+    /// What the gang asks beyond resources.
+    pub terms: Arc<Terms>,
+    /// How many of the members it could start without.
+    pub optional: usize,
     /// Whether the gang was granted its room before, and only finishes its start.
     pub is_granted: bool,
     /// Reasons that hold whatever the nodes have.
     pub problems: Vec<WaitReason>,
-    gpu_type: Option<GpuType>,
+    /// The GPU types that would do; any if empty.
+    gpu_types: Vec<GpuType>,
 }
 
-/// Members that differ only in their names.
+/// Members that belong together, and the groups within. All of it starts together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grouping {
+    /// The group's name; none at the root.
+    pub name: Option<Arc<str>>,
+    /// Where it must or should lie, within where the grouping around it lies.
+    pub topology: TopologyTerms,
+    /// Members of no group within, alike in each entry, the largest first: what is hard to place goes first.
+    pub groups: Vec<Group>,
+    /// Groups within, by name.
+    pub within: Vec<Grouping>,
+}
+
+/// Members that differ only in their names, by index.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub shape: Arc<Shape>,
@@ -42,56 +67,157 @@ pub(crate) struct Shape {
     pub requests: Resources,
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
     pub tolerations: Vec<Toleration>,
+    pub device: DeviceAsk,
+    pub takes_spot: bool,
+}
+
+impl Shape {
+    /// Whether it needs a node with GPUs: for whole ones, or for a part of one.
+    pub fn uses_gpus(&self) -> bool {
+        self.requests.gpus > 0 || self.device != DeviceAsk::Whole
+    }
 }
 
 impl Request {
+    /// What a gang asks for with as many of its members as there are, up to the most that it may have.
     pub fn read(state: &ClusterState, key: &GangKey) -> Self {
+        Self::read_with(state, key, usize::MAX)
+    }
+
+    /// The same with at most so many members beyond those that must start together.
+    pub fn read_with(state: &ClusterState, key: &GangKey, optional_max: usize) -> Self {
         let gang = state.gang(key).expect("a gang that waits is known");
         let lead = state.pod(gang.lead()).pod();
-        let pending: Vec<(PodId, &Pod)> = gang.pending().map(|id| (id, state.pod(id).pod())).collect();
-        let (_, first) = pending.first().expect("a gang that waits has a member without a node");
+        let all: Vec<(PodId, &Pod)> = gang.pending().map(|id| (id, state.pod(id).pod())).collect();
+        let first_pod = all.first().expect("a gang that waits has a member without a node").1;
+        let mut problems = problems(state, gang, lead, &all);
+        let members = elastic::members(gang, lead, all, optional_max);
+        problems.extend(members.problem);
+        let pending = members.chosen;
         let mut needs = Resources::default();
         for (_, pod) in &pending {
             needs += pod.requests;
         }
+        let uses_gpus = |pod: &Pod| pod.requests.gpus > 0 || pod.device != DeviceAsk::Whole;
+        let with_gpus = pending.iter().find(|(_, pod)| uses_gpus(pod));
         let bound_type = gang
             .members()
-            .filter(|_| gang.bound() > 0 && needs.gpus > 0)
+            .filter(|_| gang.bound() > 0 && with_gpus.is_some())
             .map(|id| state.pod(id))
-            .filter(|member| member.pod().requests.gpus > 0 && !member.pod().terminating)
+            .filter(|member| uses_gpus(member.pod()) && !member.pod().terminating)
             .find_map(|member| state.node(member.at()?).gpu_type());
-        let asked_type =
-            pending.iter().find_map(|(_, pod)| pod.gpu_type.clone().filter(|_| pod.requests.gpus > 0));
+        let asked_types = with_gpus.map(|(_, pod)| pod.gpu_types.clone()).unwrap_or_default();
         Self {
             key: key.clone(),
             run: lead.run.clone(),
-            queue: state.queue_of(first).ok().cloned(),
-            first_pod: first.key.clone(),
-            groups: groups(&pending),
+            queue: state.queue_of(first_pod).ok().cloned(),
+            first_pod: first_pod.key.clone(),
+            waiting_since: gang.waiting_since(),
+            root: grouping(&lead.terms, None, lead.terms.topology, &pending),
             needs,
+            terms: lead.terms.clone(),
+            optional: members.optional,
             is_granted: gang.finishes_its_start(lead.gang_size),
-            problems: problems(state, gang, lead, &pending),
-            gpu_type: asked_type.or(bound_type),
+            problems,
+            gpu_types: match bound_type {
+                Some(bound) if asked_types.is_empty() || asked_types.contains(&bound) => vec![bound],
+                _ => asked_types,
+            },
         }
     }
 
-    /// The GPU types to try, one after the other: the one that was asked for or that bound members have, else all
+    /// What members that have a node would ask for without it: of a gang that is moved, on GPUs of the same type.
+    pub fn read_again(
+        state: &ClusterState,
+        key: &GangKey,
+        members: &[PodId],
+        gpu_type: Option<GpuType>,
+    ) -> Self {
+        let pods: Vec<(PodId, &Pod)> = members.iter().map(|id| (*id, state.pod(*id).pod())).collect();
+        let (_, first) = pods.first().expect("a gang that runs has a member");
+        let mut needs = Resources::default();
+        for (_, pod) in &pods {
+            needs += pod.requests;
+        }
+        Self {
+            key: key.clone(),
+            run: first.run.clone(),
+            queue: state.queue_of(first).ok().cloned(),
+            first_pod: first.key.clone(),
+            root: grouping(&first.terms, None, first.terms.topology, &pods),
+            needs,
+            terms: first.terms.clone(),
+            optional: 0,
+            is_granted: true,
+            waiting_since: first.created,
+            problems: Vec::new(),
+            gpu_types: gpu_type.into_iter().collect(),
+        }
+    }
+
+    /// The GPU types to try, one after the other: the one that bound members have, or those asked for, else all
     /// that exist, by name. `None` is a gang without GPUs.
     pub fn gpu_types(&self, state: &ClusterState) -> Vec<Option<GpuType>> {
-        if self.needs.gpus == 0 {
+        if !self.root.all().any(|group| group.shape.uses_gpus()) {
             return vec![None];
         }
-        if let Some(gpu_type) = &self.gpu_type {
-            return vec![Some(gpu_type.clone())];
+        if !self.gpu_types.is_empty() {
+            return self.gpu_types.iter().cloned().map(Some).collect();
         }
-        let types: BTreeSet<_> = state.pools().keys().filter_map(|pool| pool.gpu_type.clone()).collect();
-        types.into_iter().map(Some).collect()
+        state.gpu_types().cloned().map(Some).collect()
+    }
+
+    /// The same gang with its first members only, and without the groups within it: to see how many would fit.
+    pub fn with_members(&self, members: usize) -> Self {
+        let mut left = members;
+        let mut groups = Vec::new();
+        for group in self.root.all() {
+            let taken: Vec<_> = group.members.iter().take(left).copied().collect();
+            left -= taken.len();
+            if !taken.is_empty() {
+                groups.push(Group { shape: group.shape.clone(), members: taken });
+            }
+        }
+        let root = Grouping { topology: self.root.topology, groups, ..Grouping::default() };
+        Self { root, ..self.clone() }
     }
 
     /// The class of the gang for the search: equal classes find or miss the same nodes.
-    pub fn class(&self) -> Vec<(Arc<Shape>, usize)> {
-        self.groups.iter().map(|group| (group.shape.clone(), group.members.len())).collect()
+    pub fn class(&self) -> (Vec<(Arc<Shape>, usize)>, Arc<Terms>) {
+        (
+            self.root.all().map(|group| (group.shape.clone(), group.members.len())).collect(),
+            self.terms.clone(),
+        )
     }
+}
+
+impl Grouping {
+    /// Every group of members alike, those within included.
+    pub fn all(&self) -> Box<dyn Iterator<Item = &Group> + '_> {
+        Box::new(self.groups.iter().chain(self.within.iter().flat_map(Self::all)))
+    }
+
+    /// How many members it has, those within included.
+    pub fn len(&self) -> usize {
+        self.all().map(|group| group.members.len()).sum()
+    }
+}
+
+/// The members of one group (of none, at the root), and the groups that name it as their parent. A group that is its own
+/// ancestor, or whose parent is not there, has no place in this tree: its members count as members of the root.
+fn grouping(
+    terms: &Terms,
+    name: Option<&Arc<str>>,
+    topology: TopologyTerms,
+    pending: &[(PodId, &Pod)],
+) -> Grouping {
+    let here: Vec<(PodId, &Pod)> =
+        pending.iter().filter(|(_, pod)| terms.place_of(pod.group.as_ref()) == name).copied().collect();
+    let within = terms
+        .groups_within(name)
+        .map(|(name, group)| grouping(terms, Some(name), group.topology, pending))
+        .filter(|grouping| !grouping.groups.is_empty() || !grouping.within.is_empty());
+    Grouping { name: name.cloned(), topology, groups: groups(&here), within: within.collect() }
 }
 
 fn groups(pending: &[(PodId, &Pod)]) -> Vec<Group> {
@@ -101,6 +227,8 @@ fn groups(pending: &[(PodId, &Pod)]) -> Vec<Group> {
             group.shape.requests == pod.requests
                 && group.shape.node_selector == pod.node_selector
                 && group.shape.tolerations == pod.tolerations
+                && group.shape.device == pod.device
+                && group.shape.takes_spot == pod.terms.takes_spot
         };
         // Members of a gang are mostly alike, so the last group is mostly the right one.
         if let Some(group) = groups.iter_mut().rev().find(|group| same(group)) {
@@ -110,6 +238,8 @@ fn groups(pending: &[(PodId, &Pod)]) -> Vec<Group> {
                 requests: pod.requests,
                 node_selector: pod.node_selector.clone(),
                 tolerations: pod.tolerations.clone(),
+                device: pod.device,
+                takes_spot: pod.terms.takes_spot,
             };
             groups.push(Group { shape: Arc::new(shape), members: vec![*id] });
         }
@@ -135,7 +265,11 @@ fn problems(state: &ClusterState, gang: &Gang, lead: &Pod, pending: &[(PodId, &P
     if pods().any(|pod| pod.gang_size != lead.gang_size) {
         problems.push(WaitReason::MembersDisagree { field: "gang size" });
     }
-    let mut gpu_types = pods().filter(|pod| pod.requests.gpus > 0).map(|pod| &pod.gpu_type);
+    if pods().any(|pod| pod.terms != lead.terms) {
+        problems.push(WaitReason::MembersDisagree { field: "terms" });
+    }
+    let uses_gpus = |pod: &&Pod| pod.requests.gpus > 0 || pod.device != DeviceAsk::Whole;
+    let mut gpu_types = pods().filter(uses_gpus).map(|pod| &pod.gpu_types);
     if let Some(first) = gpu_types.next()
         && gpu_types.any(|other| other != first)
     {
@@ -155,5 +289,22 @@ fn problems(state: &ClusterState, gang: &Gang, lead: &Pod, pending: &[(PodId, &P
     if gang.bound() == 0 && have < want {
         problems.push(WaitReason::MembersMissing { have, want });
     }
+    if gang.bound() == 0 {
+        problems.extend(group_missing(&lead.terms, pending));
+    }
     problems
+}
+
+/// The first group of which fewer members exist than must start together.
+fn group_missing(terms: &Terms, pending: &[(PodId, &Pod)]) -> Option<WaitReason> {
+    terms.groups.iter().find_map(|(name, group)| {
+        let want = group.members_min?;
+        let parent = |group: &&Arc<str>| terms.groups.get(*group).and_then(|group| group.parent.as_ref());
+        // Bounded: `place_of` follows parents that end at the gang as a whole.
+        let is_in = |pod: &Pod| {
+            std::iter::successors(terms.place_of(pod.group.as_ref()), parent).any(|around| around == name)
+        };
+        let have = u32::try_from(pending.iter().filter(|(_, pod)| is_in(pod)).count()).unwrap_or(u32::MAX);
+        (have < want).then_some(WaitReason::MembersMissing { have, want })
+    })
 }

@@ -1,22 +1,36 @@
-//! Which gangs start where now, and why the others wait: one pure function from state to [`Plan`].
+//! Which gangs start where now, who gives way, and why the others wait: one pure function from state to [`Plan`].
 //!
 //! ```text
-//!   waiting gangs, in order ──► read ──► quota ──► search ──► Place: kept in the plan's fork
-//!                                │         │         │
-//!                                └─────────┴─────────┴──────► Wait, Never: every reason, with numbers
+//!   held gangs ──► land                                                          evict/held.rs
+//!   waiting gangs, in order ──► read ──► quota ──► search ──► delays nobody ──► Place: kept in the plan's fork
+//!        order/               gang.rs   quota/    search/      backfill/
+//!                                │         │         │             │
+//!                                └─────────┴─────────┴─────────────┴──► Wait, Never: every reason, with numbers
+//!                                                                         ├► room is made for it        evict/
+//!                                                                         └► it may count on something  backfill/
 //! ```
 //!
 //! The rules, in the order in which they are applied:
-//! 1. Gangs that finish their start come first; then priority, then age, then name ([`ClusterState::waiting_gangs`]).
-//! 2. A gang that is not all there, is gated, or asks for what we cannot honour is not placed (`gang.rs`).
-//! 3. Its queue and every queue above must have room for what it still needs (`quota.rs`). A gang that finishes its
-//!    start was granted that before, and is not asked again ([`Gang::finishes_its_start`](cluster_model::Gang)).
-//! 4. All of its members get nodes, of one GPU type, or none does (`search.rs`).
-//! 5. A gang that waits does not hold up the next.
+//! 1. Gangs for which room was made start there as soon as those that gave way are gone (`evict/held.rs`).
+//! 2. Whose turn is it? Gangs that finish their start, then priority, then the tree of queues by share, then within a queue
+//!    deadlines, expected work and age (`order/`).
+//! 3. A gang that is not all there, is gated, or asks for what we cannot honour is not placed (`gang.rs`).
+//! 4. Its queue and every queue above must have room and budget for what it still needs (`quota/`). A gang that finishes
+//!    its start was granted that before, and is not asked again ([`Gang::finishes_its_start`](cluster_model::Gang)).
+//! 5. All of its members get nodes, of one GPU type and as near to each other as it requires, or none does (`search/`);
+//!    with as many of its optional members as find room (`elastic.rs`).
+//! 6. Nobody who starts delays a reservation or makes another gang miss its deadline (`backfill/`, `order/deadline/`).
+//! 7. For a gang that is blocked others are moved, or give way, where the policy has a rule for it (`evict/`).
+//! 8. Else it may get a reservation, or gather nodes if it waited far too long (`backfill/`). The next one is looked at.
 //!
 //! This crate never acts, and never reads a clock. The state is left as it was found.
 
+mod backfill;
+mod decide;
+mod elastic;
+mod evict;
 mod gang;
+mod order;
 mod quota;
 mod search;
 
@@ -24,126 +38,103 @@ pub use cluster_model::plan::{
     GangPlacement, MemberPlacement, Plan, ReasonData, Refusals, WaitReason, WaitingGang,
 };
 
-use cluster_model::{ClusterState, Fork, GangKey, GpuType};
+pub use cluster_model::policy::{
+    Backfill, ConsolidationPolicy, EnergyPolicy, EvictionPolicy, OrderPolicy, Outruns, Packing, Policy,
+};
+pub use evict::tidy;
+
+use cluster_model::{ClusterState, Fork, GangKey};
 use jiff::Timestamp;
 
+use crate::backfill::Reservations;
+use crate::decide::{Verdict, decide};
+use crate::evict::{Evictions, Start, Stop};
 use crate::gang::Request;
+use crate::order::Order;
 use crate::search::Searches;
-
-/// The most reasons that one gang gets. More of them come only from a gang that takes any of many GPU types.
-const REASONS_MAX: usize = 16;
-
-/// What an operator may choose.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
-    /// Which of the nodes that would do is taken.
-    pub packing: Packing,
-}
-
-/// Which of the nodes that would do is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Packing {
-    /// The one with the fewest free GPUs that still fits, so that whole nodes stay free; ties by name.
-    #[default]
-    BestFit,
-}
-
-/// What becomes of one gang.
-enum Verdict {
-    /// It starts.
-    Place(GangPlacement),
-    /// It may start later as it is.
-    Wait(Vec<WaitReason>),
-    /// It cannot start as it is.
-    Never(Vec<WaitReason>),
-}
 
 /// Decides about every gang that waits. The same state gives the same plan.
 pub fn plan(state: &mut ClusterState, policy: &Policy, now: Timestamp) -> Plan {
-    let mut plan =
-        Plan { generation: state.generation(), made_at: now, placements: Vec::new(), waiting: Vec::new() };
-    let gangs: Vec<GangKey> = state.waiting_gangs().cloned().collect();
-    let mut searches = Searches::new(policy);
+    let mut plan = Plan::empty(state.generation(), now);
+    let searches = Searches::resume(policy, state);
     let mut planned = state.fork();
-    for gang in gangs {
-        let request = Request::read(&planned, &gang);
-        match decide(&mut planned, &request, &mut searches) {
-            Verdict::Place(placement) => plan.placements.push(placement),
-            Verdict::Wait(reasons) | Verdict::Never(reasons) => {
-                plan.waiting.push(WaitingGang {
-                    gang,
-                    run: request.run,
-                    first_pod: request.first_pod,
-                    reasons,
-                });
-            }
-        }
-    }
+    let evictions = Evictions::new(&mut planned, &mut plan, policy);
+    let order = Order::new(&planned, policy, now);
+    let reservations = Reservations::new(policy, now);
+    let planning = Planning { planned, searches, evictions, order, reservations, plan };
+    let (plan, searches) = planning.run();
+    searches.remember(state);
     plan
 }
 
-fn decide(planned: &mut Fork<'_>, request: &Request, searches: &mut Searches) -> Verdict {
-    if !request.problems.is_empty() {
-        return not_placed(request.problems.clone());
-    }
-    let gpu_types = request.gpu_types(planned);
-    if gpu_types.is_empty() {
-        return not_placed(vec![WaitReason::NoSuchGpuType { gpu_type: None }]);
-    }
-    let (mut over_quota, mut no_capacity) = (Vec::new(), Vec::new());
-    for gpu_type in gpu_types {
-        let exceeded = quota::exceeded(planned, request, gpu_type.as_ref());
-        match try_type(planned, request, gpu_type.as_ref(), exceeded.is_empty(), searches) {
-            Ok(Some(placement)) => return Verdict::Place(placement),
-            Ok(None) => {}
-            Err(reasons) => no_capacity.extend(reasons),
-        }
-        over_quota.extend(exceeded);
-    }
-    not_placed(over_quota.into_iter().chain(no_capacity).collect())
+/// A plan in the making: what is decided so far, and the state as it will be then.
+struct Planning<'a> {
+    planned: Fork<'a>,
+    searches: Searches,
+    evictions: Evictions<'a>,
+    order: Order,
+    reservations: Reservations,
+    plan: Plan,
 }
 
-/// Tries the whole gang on one GPU type. With `granted` false it is only looked at whether it would fit.
-fn try_type(
-    planned: &mut Fork<'_>,
-    request: &Request,
-    gpu_type: Option<&GpuType>,
-    granted: bool,
-    searches: &mut Searches,
-) -> Result<Option<GangPlacement>, Vec<WaitReason>> {
-    if let Some(reasons) = searches.failed_before(request, gpu_type) {
-        return Err(reasons);
-    }
-    let mut attempt = planned.fork();
-    let mut members = Vec::new();
-    for (index, group) in request.groups.iter().enumerate() {
-        let nodes = searches.find(&attempt, request, group, gpu_type)?;
-        if !granted && index + 1 == request.groups.len() {
-            return Ok(None);
+impl Planning<'_> {
+    fn run(mut self) -> (Plan, Searches) {
+        while let Some(gang) = self.order.next(&self.planned) {
+            self.decide_about(&gang);
         }
-        for (pod, node) in group.members.iter().zip(nodes) {
-            attempt.assume(*pod, node);
-            let (pod, node) = (attempt.pod(*pod).pod().key.clone(), attempt.node(node).name().clone());
-            members.push(MemberPlacement { pod, node });
-        }
+        let moments = [self.evictions.look_again_at(), self.order.look_again_at()];
+        self.plan.look_again_at = moments.into_iter().flatten().min();
+        (self.plan, self.searches)
     }
-    attempt.keep();
-    let queue = request.queue.clone().expect("a gang without a queue has a problem");
-    Ok(Some(GangPlacement { gang: request.key.clone(), queue, run: request.run.clone(), members }))
-}
 
-/// What can never be comes first, then what no node could satisfy, then in the order in which it was found.
-fn not_placed(mut reasons: Vec<WaitReason>) -> Verdict {
-    let no_such_node = |it: &WaitReason| {
-        matches!(it, WaitReason::NoSuchGpuType { .. } | WaitReason::TooLargeForAnyNode { .. })
-    };
-    reasons.sort_by_key(|reason| (!reason.is_never(), !no_such_node(reason)));
-    let mut seen = std::collections::HashSet::new();
-    reasons.retain(|reason| seen.insert(reason.clone()));
-    reasons.truncate(REASONS_MAX);
-    if reasons.first().is_some_and(WaitReason::is_never) {
-        Verdict::Never(reasons)
-    } else {
-        Verdict::Wait(reasons)
+    fn decide_about(&mut self, gang: &GangKey) {
+        let Self { planned, searches, evictions, order, reservations, .. } = self;
+        let request = Request::read(planned, gang);
+        match evictions.stopped(planned, gang).or_else(|| order.stopped(&request).map(Stop::Waits)) {
+            Some(Stop::Waits(reason)) => return self.wait(request, vec![reason]),
+            Some(Stop::Decided) => return,
+            None => {}
+        }
+        match decide(planned, &request, searches, reservations, order) {
+            Verdict::Place(placement) => self.place(request, placement),
+            Verdict::Wait(reasons) => self.help(request, reasons),
+            Verdict::Never(reasons) => self.wait(request, reasons),
+        }
+    }
+
+    fn place(&mut self, request: Request, placement: GangPlacement) {
+        self.order.started(&self.planned, &request);
+        match self.evictions.start(&self.planned, placement) {
+            Start::Now(placement) => self.plan.placements.push(placement),
+            Start::Held(hold, reason) => {
+                self.plan.holds.push(hold);
+                self.wait(request, vec![reason]);
+            }
+        }
+    }
+
+    /// Room is made for a gang that is blocked, or it may count on something.
+    fn help(&mut self, request: Request, mut reasons: Vec<WaitReason>) {
+        let Self { planned, searches, evictions, order, reservations, plan } = self;
+        if let Some(room) = evictions.make_room(planned, &request, &mut reasons, searches, reservations) {
+            order.started(planned, &request);
+            plan.evictions.extend(room.evictions);
+            plan.holds.extend(room.holds);
+        } else {
+            let waiting_members =
+                |state: &ClusterState| state.gang(&request.key).map(|it| it.pending().len());
+            let before = waiting_members(planned);
+            plan.reservations.extend(reservations.grant(planned, &request, &reasons, searches));
+            if waiting_members(planned) < before {
+                evictions.gathers(planned, &request.key);
+            }
+            order.blocked(&request);
+        }
+        self.wait(request, reasons);
+    }
+
+    fn wait(&mut self, request: Request, reasons: Vec<WaitReason>) {
+        let Request { key: gang, run, first_pod, .. } = request;
+        self.plan.waiting.push(WaitingGang { gang, run, first_pod, reasons });
     }
 }

@@ -1,15 +1,38 @@
-//! An independent judge: of a plan before it is carried out, and of a history after it happened.
+//! An independent judge: of a plan before it is carried out, of the state it was made from, and of a history after it
+//! happened.
 //!
 //! ```text
-//!   ClusterState + Plan ──► check_plan ──────► violations
-//!   watch events ─────────► History::apply ──► violations
+//!   ClusterState + Plan + Policy ─► check_plan ─────────────────► violations
+//!                                     facts     objects, where pods are, who is held and evicted
+//!                                     pictures  who is where now, and once those that are evicted are gone
+//!                                     one module for each rule, over facts, pictures and the plan
+//!   ClusterState ─────────────────► check_state ────────────────► what it counts wrongly
+//!   plans and ends, in order ─────► Course ─────────────────────► what went wrong over time
+//!   watch events ─────────────────► History::apply ─────────────► violations
 //! ```
 //!
 //! It is written to be obviously right, not to be fast: it counts everything anew from the objects, and uses none of
 //! the state's orders and sums. It never imports placement; a tidy test holds that line.
 
+mod capacity;
+mod check;
+mod counts;
+mod course;
+mod evictions;
+mod facts;
+mod gangs;
 mod history;
-mod judge;
+mod outruns;
+mod picture;
+mod quota;
+mod reservations;
+mod tidying;
+mod topology;
+mod turns;
+mod violation;
 
+pub use check::check_plan;
+pub use counts::check_state;
+pub use course::Course;
 pub use history::{History, HistoryViolation};
-pub use judge::{Violation, check_plan};
+pub use violation::Violation;

@@ -52,7 +52,7 @@ fn count(value: i64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     use cluster_apply::Value;
     use cluster_model::plan::{WaitReason, WaitingGang};
@@ -99,14 +99,7 @@ mod tests {
 
     #[test]
     fn a_queue_without_gpus_in_its_quota_shows_no_quota() {
-        let queue = |quota| Queue {
-            name: "nlp".into(),
-            parent: None,
-            weight: 1,
-            quota,
-            limit: None,
-            namespaces: BTreeSet::new(),
-        };
+        let queue = |quota| Queue { quota, ..Queue::new("nlp") };
         let usage = QueueUsage {
             gpus: BTreeMap::from([("A100".into(), 8), ("H100".into(), 4)]),
             gangs_running: 2,

@@ -29,6 +29,8 @@ use crate::metrics::Metrics;
 const COALESCE: Duration = Duration::from_millis(10);
 /// Reasons and queue numbers are looked at once in this time: people do not read faster, and it costs O(waiting).
 const EXPLAIN_PACE: Duration = Duration::from_millis(250);
+/// Plans are made again at least so often while one of them asked for it: `Instant`s have no room for centuries.
+const LOOK_AGAIN_MAX: Duration = Duration::from_hours(24);
 /// A pod whose bind failed stays assumed for this long, then is planned again; doubles with each failure in a row.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_mins(1);
@@ -39,6 +41,8 @@ pub struct Planner {
     policy: Policy,
     synced: BTreeSet<Kind>,
     planned: Option<u64>,
+    /// When to plan again though nothing happens: the last plan said so.
+    look_again_at: Option<Instant>,
     outputs: Outputs,
     retries: Retries,
     absent: Absent,
@@ -81,6 +85,7 @@ struct Told {
     pod: Target,
 }
 
+#[expect(clippy::large_enum_variant, reason = "nearly every input is a change")]
 enum Input {
     Watch(Message),
     Report(BindReport),
@@ -97,6 +102,7 @@ impl Planner {
             policy: Policy::default(),
             synced: BTreeSet::new(),
             planned: None,
+            look_again_at: None,
             outputs,
             retries: Retries::default(),
             absent: Absent::default(),
@@ -114,7 +120,10 @@ impl Planner {
         loop {
             let mut deadline = self.next_timer();
             loop {
-                match inputs.next(deadline).await {
+                let input = inputs.next(deadline).await;
+                // What was held until now counts for the queues that held it.
+                self.state.advance(Timestamp::now());
+                match input {
                     Input::Stop => return self.outputs.binder,
                     Input::Timer => break,
                     Input::Watch(message) => self.take_in(message),
@@ -131,7 +140,10 @@ impl Planner {
                 // Without a receiver the process is ending.
                 let _ = self.outputs.questions.send(gang);
             }
-            if self.synced.len() == Kind::ALL.len() && self.planned != Some(self.state.generation()) {
+            let is_due = self.look_again_at.is_some_and(|at| at <= now);
+            if self.synced.len() == Kind::ALL.len()
+                && (is_due || self.planned != Some(self.state.generation()))
+            {
                 self.plan();
                 if let Some(first) = on_first_plan.take() {
                     first();
@@ -142,7 +154,8 @@ impl Planner {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        [self.retries.next(), self.absent.next(), self.explain_at].into_iter().flatten().min()
+        let moments = [self.retries.next(), self.absent.next(), self.explain_at, self.look_again_at];
+        moments.into_iter().flatten().min()
     }
 
     fn take_in(&mut self, message: Message) {
@@ -197,7 +210,9 @@ impl Planner {
 
     fn plan(&mut self) {
         let started = Instant::now();
-        let plan = placement::plan(&mut self.state, &self.policy, Timestamp::now());
+        // The state's time never goes back, though the clock may.
+        let made_at = Timestamp::now().max(self.state.now());
+        let plan = placement::plan(&mut self.state, &self.policy, made_at);
         let took = started.elapsed();
         self.outputs.metrics.plan_seconds.observe(took.as_secs_f64());
         let (gangs, waiting) = (plan.placements.len(), plan.waiting.len());
@@ -206,6 +221,11 @@ impl Planner {
         self.judge(&plan);
         self.hand_over(&plan);
         self.planned = Some(self.state.generation());
+        // In whole milliseconds, rounded up: a moment too early would find nothing new.
+        self.look_again_at = plan.look_again_at.map(|at| {
+            let milliseconds = at.as_millisecond() - made_at.as_millisecond() + 1;
+            started + Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0)).min(LOOK_AGAIN_MAX)
+        });
         self.waiting = plan.waiting;
         self.absent.update(&self.waiting, Instant::now());
         if self.explain_at.is_none() {
@@ -216,7 +236,7 @@ impl Planner {
     /// In debug builds the independent judge must agree with every plan.
     #[cfg(debug_assertions)]
     fn judge(&self, plan: &Plan) {
-        let violations = plan_check::check_plan(&self.state, plan);
+        let violations = plan_check::check_plan(&self.state, plan, &self.policy);
         for violation in &violations {
             error!(%violation, "The plan is wrong.");
         }

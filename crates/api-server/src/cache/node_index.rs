@@ -31,7 +31,7 @@ impl CachedNode {
         let mut conditions = slim.status.conditions.iter();
         Self {
             name: node.name.to_string().into(),
-            rack: node.rack.map(|rack| rack.to_string().into()),
+            rack: node.topology.last().cloned(),
             gpu_type: node.gpu_type.map(|gpu_type| gpu_type.to_string().into()),
             gpus: u32::try_from(node.allocatable.gpus).unwrap_or(0),
             ready: conditions.any(|it| it.kind == "Ready" && it.status == "True"),

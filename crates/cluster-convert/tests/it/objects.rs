@@ -31,7 +31,7 @@ fn a_node_is_what_pods_may_use_of_it() {
         node.allocatable,
         Resources { gpus: 8, cpu_millis: 191_500, memory_bytes: 2_113_536 << 10, pods: 110 }
     );
-    assert_eq!((node.gpu_type, node.rack), (Some("H100".into()), Some("r3".into())));
+    assert_eq!((node.gpu_type, node.topology), (Some("H100".into()), vec!["r3".into()]));
     assert!(node.schedulable);
     let taint = |key: &str, value: &str| Taint {
         key: key.into(),
@@ -90,12 +90,12 @@ fn a_queue_has_its_amounts_as_integers() {
         Amounts { gpus: BTreeMap::from([("H100".into(), 48)]), cpu_millis: Some(1500), memory_bytes: None };
     let limit = Amounts { gpus: BTreeMap::new(), cpu_millis: Some(0), memory_bytes: Some(1 << 30) };
     let expected = Queue {
-        name: "nlp".into(),
         parent: Some("org".into()),
         weight: 3,
         quota: Some(quota),
         limit: Some(limit),
         namespaces: ["a".into(), "b".into()].into(),
+        ..Queue::new("nlp")
     };
     assert_eq!(queue_change(&queue), Change::Queue(expected));
     assert_eq!(queue_gone(&queue), Change::QueueGone("nlp".into()));

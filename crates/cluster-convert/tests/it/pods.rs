@@ -40,12 +40,10 @@ fn a_full_pod_is_read_for_the_scheduler_and_the_controllers() {
 
     let exists = |key: &str| Toleration { key: Some(key.into()), value: None, effect: None };
     let expected = Pod {
-        key: PodKey::new("team-nlp", "train-1-3-x7k2p", "7a0c7f0e-2222-4b38-8a39-8a3f4ad1c002"),
-        gang: GangKey::new("team-nlp", "train-1"),
         gang_size: Some(4),
         queue: Some("nlp".into()),
         requests: Resources { gpus: 8, cpu_millis: 31_500, memory_bytes: 64 << 30, pods: 1 },
-        gpu_type: Some("H100".into()),
+        gpu_types: vec!["H100".into()],
         priority: 2000,
         created: "2026-11-14T10:00:00Z".parse().expect("a time"),
         node: Some("gpu-17".into()),
@@ -61,6 +59,11 @@ fn a_full_pod_is_read_for_the_scheduler_and_the_controllers() {
         run: Some("train".into()),
         member_index: Some(3),
         gated: false,
+        started: bound_at(&slim),
+        ..Pod::new(
+            PodKey::new("team-nlp", "train-1-3-x7k2p", "7a0c7f0e-2222-4b38-8a39-8a3f4ad1c002"),
+            GangKey::new("team-nlp", "train-1"),
+        )
     };
     assert_eq!(pod_change(&slim), Change::Pod(expected));
 }

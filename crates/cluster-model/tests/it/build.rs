@@ -5,39 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use cluster_model::{
     Amounts, Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, QueueUsage, Resources,
 };
-use jiff::Timestamp;
 
 pub fn node(name: &str, gpu_type: &str, gpus: i64) -> Node {
     Node {
         name: name.into(),
         gpu_type: Some(gpu_type.into()),
         allocatable: Resources { gpus, cpu_millis: 64_000, memory_bytes: 512 << 30, pods: 110 },
-        schedulable: true,
-        labels: BTreeMap::new(),
-        taints: vec![],
-        rack: None,
+        ..Node::new(name)
     }
 }
 
 pub fn pod(name: &str, gpus: i64) -> Pod {
     Pod {
-        key: key(name),
-        gang: GangKey::new("team", name),
-        gang_size: None,
         queue: Some("nlp".into()),
         requests: Resources { gpus, cpu_millis: 1000, memory_bytes: 1 << 30, pods: 1 },
-        gpu_type: None,
-        priority: 0,
-        created: Timestamp::UNIX_EPOCH,
-        node: None,
-        terminating: false,
-        ours: true,
-        node_selector: BTreeMap::new(),
-        tolerations: vec![],
-        unsupported: vec![],
-        run: None,
-        member_index: None,
-        gated: false,
+        ..Pod::new(key(name), GangKey::new("team", name))
     }
 }
 
@@ -52,12 +34,10 @@ pub fn on(mut pod: Pod, node: &str) -> Pod {
 
 pub fn queue(name: &str, parent: Option<&str>, h100: i64) -> Queue {
     Queue {
-        name: name.into(),
         parent: parent.map(Into::into),
-        weight: 1,
         quota: Some(Amounts { gpus: BTreeMap::from([("H100".into(), h100)]), ..Amounts::default() }),
-        limit: None,
         namespaces: BTreeSet::from(["team".into()]),
+        ..Queue::new(name)
     }
 }
 

@@ -1,6 +1,10 @@
 //! Behaviour of the cluster model: tables for what each change means, properties for any series of changes.
 
 mod build;
+mod find;
+mod holds;
+mod objects;
 mod properties;
 mod reasons;
+mod steps;
 mod tables;

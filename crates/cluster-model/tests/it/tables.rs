@@ -92,7 +92,7 @@ fn allocatable_below_what_is_used_goes_negative_and_drops_nothing() {
 fn a_node_that_comes_back_picks_its_pods_up_again() {
     let mut state = small_cluster();
     let mut asks_h100 = on(pod("p", 3), "a");
-    asks_h100.gpu_type = Some("H100".into());
+    asks_h100.gpu_types = vec!["H100".into()];
     state.apply(P(asks_h100));
     let before = state.dump();
     state.apply(NodeGone("a".into()));
@@ -282,15 +282,15 @@ fn a_fork_of_a_fork_is_undone_alone_or_kept_in_its_parent() {
     let (p, q, a) = (id(&state, "p"), id(&state, "q"), state.node_id(&"a".into()).expect("it is there"));
     {
         let mut outer = state.fork();
-        outer.assume(p, a);
+        outer.assume(p, a, &[]);
         {
             let mut inner = outer.fork();
-            inner.assume(q, a);
+            inner.assume(q, a, &[]);
             assert_eq!(gpus_free(&inner, "a"), 2);
         }
         assert_eq!(gpus_free(&outer, "a"), 5, "only the inner one is undone");
         let mut inner = outer.fork();
-        inner.assume(q, a);
+        inner.assume(q, a, &[]);
         inner.keep();
         assert_eq!(gpus_free(&outer, "a"), 2, "kept");
     }
@@ -298,7 +298,7 @@ fn a_fork_of_a_fork_is_undone_alone_or_kept_in_its_parent() {
     assert_eq!(state.generation(), generation);
 
     let mut kept = state.fork();
-    kept.assume(p, a);
+    kept.assume(p, a, &[]);
     kept.keep();
     assert_eq!(gpus_free(&state, "a"), 5, "kept for good");
     assert!(state.generation() > generation);

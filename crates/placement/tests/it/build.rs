@@ -7,18 +7,14 @@ use cluster_model::{
     Toleration,
 };
 use jiff::Timestamp;
-use placement::{Plan, Policy, plan};
+use placement::{OrderPolicy, Plan, Policy, plan};
 use plan_check::check_plan;
 
 pub fn node(name: &str, gpu_type: &str, gpus: i64) -> Node {
     Node {
-        name: name.into(),
         gpu_type: Some(gpu_type.into()),
         allocatable: Resources { gpus, cpu_millis: 64_000, memory_bytes: 512 << 30, pods: 110 },
-        schedulable: true,
-        labels: BTreeMap::new(),
-        taints: vec![],
-        rack: None,
+        ..Node::new(name)
     }
 }
 
@@ -38,23 +34,15 @@ pub fn toleration(key: &str) -> Toleration {
 /// Members `<gang>-0` … with so many GPUs each.
 pub fn gang(name: &str, members: u32, gpus: i64) -> Vec<Pod> {
     let member = |index: u32| Pod {
-        key: PodKey::new("team", format!("{name}-{index}"), format!("uid-{name}-{index}")),
-        gang: GangKey::new("team", name),
         gang_size: Some(members),
         queue: Some("nlp".into()),
         requests: Resources { gpus, cpu_millis: 1000, memory_bytes: 1 << 30, pods: 1 },
-        gpu_type: None,
-        priority: 0,
-        created: Timestamp::UNIX_EPOCH,
-        node: None,
-        terminating: false,
-        ours: true,
-        node_selector: BTreeMap::new(),
-        tolerations: vec![],
-        unsupported: vec![],
         run: Some(name.into()),
         member_index: Some(index),
-        gated: false,
+        ..Pod::new(
+            PodKey::new("team", format!("{name}-{index}"), format!("uid-{name}-{index}")),
+            GangKey::new("team", name),
+        )
     };
     (0..members).map(member).collect()
 }
@@ -67,12 +55,10 @@ pub fn each(mut pods: Vec<Pod>, change: impl Fn(&mut Pod)) -> Vec<Pod> {
 pub fn queue(name: &str, parent: Option<&str>, quota: &[(&str, i64)]) -> Queue {
     let gpus: BTreeMap<_, _> = quota.iter().map(|(name, gpus)| ((*name).into(), *gpus)).collect();
     Queue {
-        name: name.into(),
         parent: parent.map(Into::into),
-        weight: 1,
         quota: Some(Amounts { gpus, ..Amounts::default() }).filter(|_| !quota.is_empty()),
-        limit: None,
         namespaces: ["team".into()].into(),
+        ..Queue::new(name)
     }
 }
 
@@ -90,13 +76,19 @@ pub fn add(state: &mut ClusterState, pods: Vec<Pod>) {
     }
 }
 
-/// Plans, and has the judge look at it. The state must come out as it went in.
+/// Plans as installed, and has the judge look at it.
 pub fn planned(state: &mut ClusterState) -> Plan {
+    planned_in(OrderPolicy::default(), state)
+}
+
+/// Plans in another order. The state must come out as it went in.
+pub fn planned_in(order: OrderPolicy, state: &mut ClusterState) -> Plan {
     let (before, generation) = (state.dump(), state.generation());
-    let plan = plan(state, &Policy::default(), Timestamp::UNIX_EPOCH);
+    let policy = Policy { order, ..Policy::default() };
+    let plan = plan(state, &policy, Timestamp::UNIX_EPOCH);
     assert_eq!(state.dump(), before, "planning leaves the state alone");
     assert_eq!(state.generation(), generation);
-    assert_eq!(check_plan(state, &plan), []);
+    assert_eq!(check_plan(state, &plan, &policy), []);
     plan
 }
 

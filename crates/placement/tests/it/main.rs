@@ -1,5 +1,17 @@
 //! Behaviour of the planner: tables for each rule, properties for any cluster.
 
+mod agree;
 mod build;
+mod cases;
+mod closed_loop;
+mod deadlines;
+mod evict;
+mod evict_oracle;
+mod fairness;
+mod oracle;
+mod order;
+mod outruns;
 mod properties;
+mod search;
 mod tables;
+mod tidy;

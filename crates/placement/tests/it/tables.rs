@@ -1,8 +1,10 @@
 use cluster_model::{Amounts, Change, Node, Queue};
 
+use placement::OrderPolicy;
+
 use crate::build::{
-    add, carry_out, cluster, cpu_node, each, gang, node, placements, planned, queue, taint, toleration,
-    waiting,
+    add, carry_out, cluster, cpu_node, each, gang, node, placements, planned, planned_in, queue, taint,
+    toleration, waiting,
 };
 
 const NOTHING: [&str; 0] = [];
@@ -12,15 +14,18 @@ fn a_gang_is_placed_whole_or_not_at_all() {
     let mut state = cluster(["a", "b", "c"].map(|name| node(name, "H100", 8)));
     add(&mut state, gang("big", 4, 8));
     add(&mut state, gang("one", 1, 1));
-    let plan = planned(&mut state);
+    let plan = planned_in(OrderPolicy::Age, &mut state);
     assert_eq!(placements(&plan), ["one: one-0@a"], "what waits does not hold up the next");
     let reason = "needs 8 free H100 on a node for each of 4 members; 3 fit (24 H100 free in all)";
     assert_eq!(waiting(&plan), [format!("big: {reason}")]);
 
     state.apply(Change::Node(node("d", "H100", 8)));
-    let plan = planned(&mut state);
+    let plan = planned_in(OrderPolicy::Age, &mut state);
     assert_eq!(placements(&plan), ["big: big-0@a big-1@b big-2@c big-3@d"]);
     assert_eq!(plan.waiting.len(), 1);
+
+    let plan = planned(&mut state);
+    assert_eq!(placements(&plan), ["one: one-0@a"], "by expected work the small one goes before it");
 }
 
 #[test]
@@ -64,8 +69,8 @@ fn a_gang_without_a_gpu_type_gets_one_type_for_all_the_first_by_name_that_fits()
 #[test]
 fn a_gpu_type_that_is_asked_for_is_honoured_or_waited_for() {
     let mut state = cluster([node("x", "A100", 8), node("y", "H100", 8)]);
-    add(&mut state, each(gang("g", 1, 8), |pod| pod.gpu_type = Some("H100".into())));
-    add(&mut state, each(gang("h", 1, 1), |pod| pod.gpu_type = Some("B200".into())));
+    add(&mut state, each(gang("g", 1, 8), |pod| pod.gpu_types = vec!["H100".into()]));
+    add(&mut state, each(gang("h", 1, 1), |pod| pod.gpu_types = vec!["B200".into()]));
     let plan = planned(&mut state);
     assert_eq!(placements(&plan), ["g: g-0@y"]);
     assert_eq!(waiting(&plan), ["h: no node that takes pods has B200"]);
@@ -89,7 +94,7 @@ fn every_queue_that_has_no_room_is_named_and_the_nodes_too() {
     add(&mut state, each(gang("runs", 1, 6), |pod| pod.node = Some("a".into())));
     add(&mut state, gang("g", 3, 8));
     add(&mut state, gang("small", 1, 2));
-    let plan = planned(&mut state);
+    let plan = planned_in(OrderPolicy::Age, &mut state);
     assert_eq!(
         waiting(&plan),
         ["g: queue nlp holds 6 of 8 H100; asks 24 | queue org holds 6 of 10 H100; asks 24 | \
@@ -185,7 +190,7 @@ fn members_made_anew_that_ask_for_more_than_was_granted_are_asked_for_quota_and_
     assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 2"], "more of anything is more");
     let plan = made_anew(|pod| pod.requests.memory_bytes += 1);
     assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 2"]);
-    let plan = made_anew(|pod| pod.gpu_type = Some("L4".into()));
+    let plan = made_anew(|pod| pod.gpu_types = vec!["L4".into()]);
     assert_eq!(waiting(&plan), ["g: queue nlp holds 0 of 1 L4; asks 2"], "another type was not granted");
     let plan = made_anew(|pod| pod.requests.gpus = 0);
     let first = placements(&plan).remove(0);
@@ -239,7 +244,7 @@ fn what_can_never_start_says_so_before_anything_else() {
     );
     let mut torn = gang("torn", 2, 1);
     torn[1].queue = Some("vision".into());
-    torn[1].gpu_type = Some("H100".into());
+    torn[1].gpu_types = vec!["H100".into()];
     add(&mut state, torn);
     add(&mut state, each(gang("lost", 1, 1), |pod| pod.queue = Some("nowhere".into())));
     let plan = planned(&mut state);
@@ -247,12 +252,12 @@ fn what_can_never_start_says_so_before_anything_else() {
         waiting(&plan),
         [
             "g: asks for what is not supported yet: spec.resourceClaims | 1 of 2 pods exist",
-            "lost: queue nowhere does not exist",
             "torn: the members of the gang differ in their queue | the members of the gang differ in their GPU type",
+            "lost: queue nowhere does not exist",
         ]
     );
     let never: Vec<_> = plan.waiting.iter().map(|gang| gang.reasons[0].is_never()).collect();
-    assert_eq!(never, [true, false, true]);
+    assert_eq!(never, [true, true, false]);
 }
 
 #[test]

@@ -1,40 +1,20 @@
-use std::collections::BTreeMap;
-
 use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
-use jiff::Timestamp;
 use plan_check::{History, HistoryViolation};
 
 fn node(gpus: i64) -> Change {
     Change::Node(Node {
-        name: "a".into(),
         gpu_type: Some("H100".into()),
         allocatable: Resources { gpus, ..Resources::default() },
-        schedulable: true,
-        labels: BTreeMap::new(),
-        taints: vec![],
-        rack: None,
+        ..Node::new("a")
     })
 }
 
 fn pod(name: &str, gang: &str, size: u32, node: Option<&str>) -> Change {
     Change::Pod(Pod {
-        key: key(name),
-        gang: GangKey::new("team", gang),
         gang_size: Some(size),
-        queue: None,
         requests: Resources { gpus: 5, cpu_millis: 0, memory_bytes: 0, pods: 1 },
-        gpu_type: None,
-        priority: 0,
-        created: Timestamp::UNIX_EPOCH,
         node: node.map(Into::into),
-        terminating: false,
-        ours: true,
-        node_selector: BTreeMap::new(),
-        tolerations: vec![],
-        unsupported: vec![],
-        run: None,
-        member_index: None,
-        gated: false,
+        ..Pod::new(key(name), GangKey::new("team", gang))
     })
 }
 

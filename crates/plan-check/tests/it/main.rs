@@ -1,4 +1,10 @@
 //! The judge must find each fault: every test spoils a good plan or history in one way.
 
+mod build;
+mod devices;
+mod evictions;
 mod histories;
+mod outruns;
 mod plans;
+mod terms;
+mod tidying;

@@ -1,6 +1,5 @@
-use std::collections::BTreeMap;
-
 use cluster_model::plan::{GangPlacement, MemberPlacement, Plan, WaitReason, WaitingGang};
+use cluster_model::policy::Policy;
 use cluster_model::{
     Amounts, Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, ResourceName, Resources, Taint,
     TaintEffect,
@@ -10,35 +9,19 @@ use plan_check::{Violation, check_plan};
 
 fn node(name: &str, gpu_type: &str) -> Node {
     Node {
-        name: name.into(),
         gpu_type: Some(gpu_type.into()),
         allocatable: Resources { gpus: 8, cpu_millis: 8000, memory_bytes: 1 << 40, pods: 10 },
-        schedulable: true,
-        labels: BTreeMap::new(),
-        taints: vec![],
-        rack: None,
+        ..Node::new(name)
     }
 }
 
 fn pod(gang: &str, index: u32, size: u32, gpus: i64) -> Pod {
     Pod {
-        key: key(gang, index),
-        gang: GangKey::new("team", gang),
         gang_size: Some(size),
         queue: Some("nlp".into()),
         requests: Resources { gpus, cpu_millis: 1000, memory_bytes: 1, pods: 1 },
-        gpu_type: None,
-        priority: 0,
-        created: Timestamp::UNIX_EPOCH,
-        node: None,
-        terminating: false,
-        ours: true,
-        node_selector: BTreeMap::new(),
-        tolerations: vec![],
-        unsupported: vec![],
-        run: None,
         member_index: Some(index),
-        gated: false,
+        ..Pod::new(key(gang, index), GangKey::new("team", gang))
     }
 }
 
@@ -52,12 +35,10 @@ fn changes() -> Vec<Change> {
     let queue = |name: &str, parent: Option<&str>, gpus: &[(&str, i64)]| {
         let gpus = gpus.iter().map(|(name, gpus)| ((*name).into(), *gpus)).collect();
         Change::Queue(Queue {
-            name: name.into(),
             parent: parent.map(Into::into),
-            weight: 1,
             quota: Some(Amounts { gpus, ..Amounts::default() }),
-            limit: None,
             namespaces: ["team".into()].into(),
+            ..Queue::new(name)
         })
     };
     let nodes = [node("a", "H100"), node("b", "H100"), node("l", "L4")].map(Change::Node);
@@ -75,8 +56,11 @@ fn state(changes: Vec<Change>) -> ClusterState {
 }
 
 fn place(gang: &str, members: &[(u32, &str)]) -> GangPlacement {
-    let member =
-        |(index, node): &(u32, &str)| MemberPlacement { pod: key(gang, *index), node: (*node).into() };
+    let member = |(index, node): &(u32, &str)| MemberPlacement {
+        pod: key(gang, *index),
+        node: (*node).into(),
+        devices: vec![],
+    };
     GangPlacement {
         gang: GangKey::new("team", gang),
         queue: "nlp".into(),
@@ -91,12 +75,7 @@ fn wait(gang: &str) -> WaitingGang {
 }
 
 fn plan(state: &ClusterState, placements: Vec<GangPlacement>) -> Plan {
-    Plan {
-        generation: state.generation(),
-        made_at: Timestamp::UNIX_EPOCH,
-        placements,
-        waiting: vec![wait("w")],
-    }
+    Plan { placements, waiting: vec![wait("w")], ..Plan::empty(state.generation(), Timestamp::UNIX_EPOCH) }
 }
 
 /// What the judge says about g's members on these nodes, with one more change to the cluster.
@@ -104,7 +83,7 @@ fn judge(change: Change, members: &[(u32, &str)]) -> Vec<Violation> {
     let mut changes = changes();
     changes.push(change);
     let state = state(changes);
-    check_plan(&state, &plan(&state, vec![place("g", members)]))
+    check_plan(&state, &plan(&state, vec![place("g", members)]), &Policy::default())
 }
 
 fn nothing() -> Change {
@@ -128,7 +107,7 @@ fn a_gang_in_part_is_found() {
     let state = state(changes());
     let mut spoiled = plan(&state, vec![place("g", &[(0, "a"), (1, "a")]), place("w", &[(0, "b")])]);
     spoiled.waiting.clear();
-    assert_eq!(check_plan(&state, &spoiled), [Violation::NotWhole(gang("w"))]);
+    assert_eq!(check_plan(&state, &spoiled, &Policy::default()), [Violation::NotWhole(gang("w"))]);
 }
 
 #[test]
@@ -182,7 +161,7 @@ fn a_node_that_the_pod_may_not_use_is_found() {
 #[test]
 fn several_gpu_types_or_another_than_asked_for_are_found() {
     assert_eq!(judge(nothing(), &[(0, "a"), (1, "l")]), [Violation::WrongGpuType(gang("g"))]);
-    let asks = Change::Pod(Pod { gpu_type: Some("H100".into()), ..pod("g", 0, 2, 4) });
+    let asks = Change::Pod(Pod { gpu_types: vec!["H100".into()], ..pod("g", 0, 2, 4) });
     assert_eq!(judge(asks, &[(0, "l"), (1, "l")]), [Violation::WrongGpuType(gang("g"))]);
     let bound = Change::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) });
     assert_eq!(judge(bound, &[(1, "l")]), [Violation::WrongGpuType(gang("g"))]);
@@ -204,7 +183,7 @@ fn a_queue_that_is_over_is_found_and_a_gang_that_was_granted_before_is_let_throu
     changes.push(Change::Pod(runs));
     changes.push(Change::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) }));
     let state = state(changes);
-    assert_eq!(check_plan(&state, &plan(&state, vec![place("g", &[(1, "a")])])), []);
+    assert_eq!(check_plan(&state, &plan(&state, vec![place("g", &[(1, "a")])]), &Policy::default()), []);
 }
 
 #[test]
@@ -216,7 +195,7 @@ fn members_that_were_not_granted_as_they_are_must_fit_the_quota() {
         changes.push(Change::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) }));
         changes.push(Change::Pod(member));
         let state = state(changes);
-        check_plan(&state, &plan(&state, vec![place("g", &[(1, "a")])]))
+        check_plan(&state, &plan(&state, vec![place("g", &[(1, "a")])]), &Policy::default())
     };
     let over = |holds| {
         let (queue, resource) = ("nlp".into(), ResourceName::Gpu("H100".into()));
@@ -231,7 +210,7 @@ fn members_that_were_not_granted_as_they_are_must_fit_the_quota() {
     };
     assert_eq!(with(|pod| pod.requests.cpu_millis += 1), over(16));
     assert_eq!(with(|pod| pod.requests.memory_bytes += 1), over(16));
-    assert_eq!(with(|pod| pod.gpu_type = Some("H100".into())), over(16), "member 0 did not ask for a type");
+    assert_eq!(with(|pod| pod.gpu_types = vec!["H100".into()]), over(16), "member 0 did not ask for a type");
     let found = with(|pod| pod.requests.gpus = 5);
     assert!(found.contains(&over(17)[0]), "{found:?}");
     assert_eq!(with(|pod| pod.gang_size = Some(9)), [Violation::NotWhole(gang("g"))]);
@@ -246,7 +225,7 @@ fn members_that_ended_count_as_members_and_grant_nothing() {
         state.apply(Change::Queue(Queue { quota: Some(quota), ..queue }));
         state.note_ended(&gang("w"), ended);
         let placed = [place("g", &[(0, "a"), (1, "a")]), place("w", &[(0, "b")])].to_vec();
-        check_plan(&state, &Plan { waiting: vec![], ..plan(&state, placed) })
+        check_plan(&state, &Plan { waiting: vec![], ..plan(&state, placed) }, &Policy::default())
     };
     assert_eq!(judged(1, 9), []);
     assert_eq!(judged(0, 9), [Violation::NotWhole(gang("w"))]);
@@ -276,13 +255,13 @@ fn every_gang_that_waits_is_decided_about_once_with_a_reason() {
     let state = state(changes());
     let good = plan(&state, vec![place("g", &[(0, "a"), (1, "a")])]);
     let forgotten = Plan { waiting: vec![], ..good.clone() };
-    assert_eq!(check_plan(&state, &forgotten), [Violation::NotDecidedOnce(gang("w"))]);
+    assert_eq!(check_plan(&state, &forgotten, &Policy::default()), [Violation::NotDecidedOnce(gang("w"))]);
     let both = Plan { waiting: vec![wait("w"), wait("g")], ..good.clone() };
-    assert_eq!(check_plan(&state, &both), [Violation::NotDecidedOnce(gang("g"))]);
+    assert_eq!(check_plan(&state, &both, &Policy::default()), [Violation::NotDecidedOnce(gang("g"))]);
     let made_up = Plan { waiting: vec![wait("w"), wait("x")], ..good.clone() };
-    assert_eq!(check_plan(&state, &made_up), [Violation::NotDecidedOnce(gang("x"))]);
+    assert_eq!(check_plan(&state, &made_up, &Policy::default()), [Violation::NotDecidedOnce(gang("x"))]);
     let silent = Plan { waiting: vec![WaitingGang { reasons: vec![], ..wait("w") }], ..good.clone() };
-    assert_eq!(check_plan(&state, &silent), [Violation::NoReason(gang("w"))]);
+    assert_eq!(check_plan(&state, &silent, &Policy::default()), [Violation::NoReason(gang("w"))]);
     let outdated = Plan { generation: 0, ..good };
-    assert_eq!(check_plan(&state, &outdated), [Violation::OtherGeneration]);
+    assert_eq!(check_plan(&state, &outdated, &Policy::default()), [Violation::OtherGeneration]);
 }

@@ -1,0 +1,144 @@
+//! Capacity that is kept for a gang until those who are in the way are gone.
+//!
+//! A member that waits is held where it will go. A member that still runs elsewhere, because its gang is moved, counts
+//! where it runs; a stand-in keeps the room where it will go, and hands it to the pod of the same name that comes next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::names::{GangKey, PodKey};
+use crate::objects::Pod;
+use crate::plan::Hold;
+use crate::pods::{Decision, PodId, Standing};
+use crate::state::{AssumeError, ClusterState};
+
+/// What is held for whom.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holds {
+    by_gang: BTreeMap<GangKey, BTreeMap<PodId, Timestamp>>,
+    stand_ins: BTreeMap<(GangKey, Arc<str>), PodId>,
+}
+
+impl ClusterState {
+    /// Keeps room for a gang where it will go, as if its members were there. Takes the place of an earlier hold.
+    pub fn hold(&mut self, hold: &Hold) -> Result<(), AssumeError> {
+        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
+        self.release(&hold.gang);
+        for member in &hold.members {
+            let pod = &member.pod;
+            let id = self.pod_id(pod).ok_or_else(|| AssumeError::UnknownPod(pod.clone()))?;
+            let unknown = || AssumeError::UnknownNode(pod.clone(), member.node.clone());
+            let decision = Decision {
+                node: self.node_id(&member.node).ok_or_else(unknown)?,
+                devices: member.devices.clone(),
+                since: self.now(),
+                held_until: Some(hold.expires),
+            };
+            let standing = Standing::decided(decision);
+            if self.is_pending(id) {
+                self.stand_for_good(id, standing);
+            } else if self.pod(id).place().is_some() {
+                self.insert_stand_in(id, standing);
+            } else {
+                return Err(AssumeError::NotPending(pod.clone()));
+            }
+        }
+        self.generation += 1;
+        Ok(())
+    }
+
+    /// Gives up what is held for a gang; its members wait again. Does nothing if nothing is held.
+    pub fn release(&mut self, gang: &GangKey) {
+        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
+        let Some(members) = self.holds.by_gang.get(gang).cloned() else { return };
+        self.generation += 1;
+        for id in members.into_keys() {
+            if self.pod(id).stand_in {
+                if let Some(decision) = self.remove_stand_in(id) {
+                    self.nodes.drop_if_unused(decision.node);
+                }
+            } else {
+                self.stand_for_good(id, Standing::default());
+            }
+        }
+    }
+
+    /// Gangs for which capacity is held, by name, and until when.
+    pub fn held_gangs(&self) -> impl ExactSizeIterator<Item = (&GangKey, Timestamp)> {
+        let first =
+            |members: &BTreeMap<_, Timestamp>| members.values().min().copied().unwrap_or(Timestamp::MAX);
+        self.holds.by_gang.iter().map(move |(gang, members)| (gang, first(members)))
+    }
+
+    /// The members of a gang for which a node is held, as they are numbered. Stand-ins of members that still run
+    /// elsewhere are among them, in [`crate::Place::Held`] as well.
+    pub fn held_members(&self, gang: &GangKey) -> impl Iterator<Item = PodId> {
+        self.holds.by_gang.get(gang).into_iter().flat_map(|members| members.keys().copied())
+    }
+
+    /// Whether a held member only stands for a pod that still runs elsewhere, or whose successor did not come yet.
+    pub fn is_stand_in(&self, pod: PodId) -> bool {
+        self.pod(pod).stand_in
+    }
+
+    fn insert_stand_in(&mut self, of: PodId, standing: Standing) {
+        let pod = Pod {
+            node: None,
+            terminating: false,
+            devices: Vec::new(),
+            started: None,
+            ..self.pod(of).pod.clone()
+        };
+        let name = (pod.gang.clone(), pod.key.name.clone());
+        let id = self.insert_state(pod, standing, None, true);
+        self.holds.stand_ins.insert(name, id);
+        self.count_pod(id);
+    }
+
+    fn remove_stand_in(&mut self, id: PodId) -> Option<Decision> {
+        self.uncount_pod(id);
+        let state = self.remove_state(id);
+        self.holds.stand_ins.remove(&(state.pod.gang, state.pod.key.name));
+        state.standing.decision
+    }
+
+    /// What a stand-in kept for a pod that came.
+    pub(crate) fn take_stand_in(&mut self, pod: &Pod) -> Option<Decision> {
+        let id = *self.holds.stand_ins.get(&(pod.gang.clone(), pod.key.name.clone()))?;
+        self.remove_stand_in(id)
+    }
+
+    /// The same for a pod that is there.
+    pub(crate) fn take_stand_in_of(&mut self, pod: PodId) -> Option<Decision> {
+        let pod = self.pod(pod).pod.clone();
+        self.take_stand_in(&pod)
+    }
+
+    /// A pod that is moved came, changed or is gone: as long as it is there it is charged, else its stand-in.
+    pub(crate) fn recharge_stand_in(&mut self, gang: &GangKey, key: &PodKey) {
+        if self.holds.stand_ins.is_empty() {
+            return;
+        }
+        if let Some(&id) = self.holds.stand_ins.get(&(gang.clone(), key.name.clone())) {
+            self.uncharge(id);
+            self.charge(id);
+        }
+    }
+}
+
+impl Holds {
+    pub fn add(&mut self, gang: &GangKey, member: PodId, until: Timestamp) {
+        self.by_gang.entry(gang.clone()).or_default().insert(member, until);
+    }
+
+    pub fn remove(&mut self, gang: &GangKey, member: PodId) {
+        if let Some(members) = self.by_gang.get_mut(gang) {
+            members.remove(&member);
+            if members.is_empty() {
+                self.by_gang.remove(gang);
+            }
+        }
+    }
+}

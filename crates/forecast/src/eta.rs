@@ -1,0 +1,84 @@
+//! When a gang starts.
+
+use cluster_model::{ClusterState, GangKey};
+use jiff::Timestamp;
+use placement::Policy;
+
+use crate::arrivals::Arrivals;
+use crate::calibration::{Calibration, Forecast};
+use crate::forward::Future;
+use crate::laws::Laws;
+use crate::needed::needed;
+use crate::random::Random;
+
+/// No forecast goes further than this.
+const HORIZON_SECONDS: i64 = 14 * 24 * 3600;
+
+/// How a forecast is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draws {
+    /// Futures; 16 do, 32 are no better.
+    pub samples: u32,
+    /// What they are drawn from.
+    pub seed: u64,
+}
+
+impl Default for Draws {
+    fn default() -> Self {
+        Self { samples: 16, seed: 0 }
+    }
+}
+
+/// How long a gang still waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// As likely longer as shorter.
+    pub p50_seconds: u32,
+    /// One in ten waits longer.
+    pub p90_seconds: u32,
+}
+
+/// How long the gang will still wait; `None` if it does not wait. The [`Forecast`] is for [`Calibration::started`], once
+/// the start is known.
+pub fn eta(
+    state: &ClusterState,
+    policy: &Policy,
+    now: Timestamp,
+    gang: &GangKey,
+    learned: (&Arrivals, &Calibration),
+    draws: Draws,
+) -> Option<(Range, Forecast)> {
+    let known = state.gang(gang).filter(|gang| gang.pending().len() > 0)?;
+    let (arrivals, calibration) = learned;
+    let mut start = state.clone();
+    start.advance(now);
+    let policy = needed(policy, state, arrivals);
+    let mut laws = Laws::new(state, now);
+    let mut seeds = Random::new(draws.seed);
+    let horizon = horizon_seconds(&policy);
+    let until = now.as_second() + horizon;
+    let mut waits: Vec<u32> = (0..draws.samples.max(1))
+        .map(|sample| {
+            let (replay, random) = (arrivals.replay(now, sample), Random::new(seeds.next_u64()));
+            let future = Future::new(start.clone(), &policy, &mut laws, replay, random);
+            let wait = future.start_of(gang, until) - now.as_second();
+            u32::try_from(wait.max(0)).unwrap_or(u32::MAX)
+        })
+        .collect();
+    waits.sort_unstable();
+    let most = u32::try_from(horizon).unwrap_or(u32::MAX);
+    let forecast = Forecast::of(&waits, now, most, known.gpus() >= node_gpus(state));
+    Some((calibration.range(&forecast), forecast))
+}
+
+/// Who waits too long is given what falls free: it does not wait much longer than that.
+fn horizon_seconds(policy: &Policy) -> i64 {
+    let gather = i64::from(policy.backfill.gather_after_seconds);
+    if policy.backfill.gather_max > 0 { (gather * 27 / 20).min(HORIZON_SECONDS) } else { HORIZON_SECONDS }
+}
+
+/// GPUs of the largest node.
+fn node_gpus(state: &ClusterState) -> i64 {
+    let gpus = state.kinds().map(|(_, kind)| kind.allocatable.gpus);
+    gpus.max().unwrap_or(0).max(1)
+}

@@ -1,0 +1,40 @@
+//! When a waiting gang starts, who is ahead of it, and what would start it now. The simulator asks these functions, and the
+//! scheduler will.
+//!
+//! ```text
+//!   state ─► plan ───────────────────────────────────► position   gangs and GPUs ahead in the order of planning
+//!
+//!   state ─► clone ─► ends drawn by `laws` ─┐
+//!   Arrivals ─► the last days once more ────┴─► `forward`: plan, commit, next step … until the gang starts
+//!                                                  └─► 16 futures ─► quantiles ─► Calibration ─► eta: p50, p90
+//!                                                                                      ▲
+//!                                              how earlier forecasts turned out ───────┘
+//!
+//!   state ─► clone ─► one thing changed ─► plan ─► does it start? ─► changes   the smallest of each kind that does
+//! ```
+//!
+//! There is no scheduling rule here: every answer comes out of [`placement::plan`], so it is as good as what is known of
+//! run times and of what will come. The caller keeps two bounded values between calls: [`Arrivals`], what came in the
+//! last days, and [`Calibration`], how far off earlier forecasts were.
+//!
+//! What it costs is bounded in plans: one for a position, 128 for changes, and for an ETA 16 futures of at most 4,000,
+//! mostly of some dozens.
+//!
+//! This crate never acts, never reads a clock and draws no randomness but from the seed it is given; the state is left
+//! as it was found.
+
+mod arrivals;
+mod calibration;
+mod changes;
+mod eta;
+mod forward;
+mod laws;
+mod needed;
+mod position;
+mod random;
+
+pub use arrivals::Arrivals;
+pub use calibration::{Calibration, Forecast};
+pub use changes::{Change, Topology, changes};
+pub use eta::{Draws, Range, eta};
+pub use position::{Position, position, position_in};

@@ -1,0 +1,6 @@
+//! Small clusters, worked out by hand.
+
+mod build;
+mod changes;
+mod eta;
+mod position;

@@ -1,0 +1,83 @@
+//! A gang that waited far too long keeps what falls free for it.
+//!
+//! It comes first in its tier, so that with every plan it takes the same nodes again and the new ones beside them. No
+//! node is drained for it: on traces a fifth of what falls free does so as whole nodes, and draining leaves GPUs idle for
+//! days because of one long job (decision 0027). Nor is anything kept for a gang that could not start if all others were
+//! gone: it would keep the whole cluster idle, for nothing.
+
+use std::collections::BTreeMap;
+
+use cluster_model::{ClusterState, DomainId, Fork, GpuType, Node};
+
+use crate::gang::{Group, Request, Shape};
+use crate::quota;
+use crate::search::{Searches, times_counted};
+
+/// Whether keeping what falls free would ever let the gang start: nothing is wrong with it, none of it runs, its queue has
+/// room for it, and the nodes that there are would do. Looks at every node.
+pub(crate) fn would_help(state: &ClusterState, request: &Request) -> bool {
+    let runs = state.gang(&request.key).is_some_and(|gang| gang.bound() > 0);
+    if runs || request.queue.is_none() || !request.problems.is_empty() {
+        return false;
+    }
+    request.gpu_types(state).iter().any(|gpu_type| {
+        let mut groups = request.root.all();
+        quota::exceeded(state, request, gpu_type.as_ref()).is_empty()
+            && groups.all(|group| has_room_alone(state, request, group, gpu_type.as_ref()))
+    })
+}
+
+/// Whether all members of the group would find room if the nodes were empty, where all of the gang must lie.
+fn has_room_alone(
+    state: &ClusterState,
+    request: &Request,
+    group: &Group,
+    gpu_type: Option<&GpuType>,
+) -> bool {
+    let mut room: BTreeMap<Option<DomainId>, i64> = BTreeMap::new();
+    for (id, node) in state.nodes() {
+        let Some(object) = node.object().filter(|object| takes(object, &group.shape, gpu_type)) else {
+            continue;
+        };
+        let domain = match request.root.topology.required {
+            None => None,
+            Some(level) => match state.domain_of(id, level) {
+                None => continue,
+                domain => domain,
+            },
+        };
+        let times = times_counted(&group.shape.requests, &object.allocatable);
+        let room = room.entry(domain).or_default();
+        *room = room.saturating_add(times);
+    }
+    let members = i64::try_from(group.members.len()).unwrap_or(i64::MAX);
+    room.values().any(|room| *room >= members)
+}
+
+fn takes(node: &Node, shape: &Shape, gpu_type: Option<&GpuType>) -> bool {
+    let selected = |(key, value)| node.labels.get::<std::sync::Arc<str>>(key) == Some(value);
+    node.schedulable
+        && (!node.spot || shape.takes_spot)
+        && (!shape.uses_gpus() || gpu_type.is_none() || node.gpu_type.as_ref() == gpu_type)
+        && node.taints.iter().all(|taint| taint.tolerated_by(&shape.tolerations))
+        && shape.node_selector.iter().all(selected)
+}
+
+/// Takes room for as many members as find it, so that nobody else in this plan does. They are not started.
+pub(super) fn gather(planned: &mut Fork<'_>, request: &Request, searches: &mut Searches) {
+    let members = request.root.all().map(|group| group.members.len()).sum::<usize>();
+    // The most members that fit, by bisection: `fits` do, `fails` do not.
+    let (mut fits, mut fails) = (0, members);
+    while fails > fits + 1 {
+        let tried = fits + (fails - fits) / 2;
+        let mut probe = planned.fork();
+        if super::fits(&mut probe, &request.with_members(tried), searches).is_some() {
+            fits = tried;
+        } else {
+            fails = tried;
+        }
+    }
+    if fits > 0 {
+        super::fits(planned, &request.with_members(fits), searches);
+    }
+}

@@ -1,0 +1,72 @@
+//! When a blocked gang starts at the latest, as far as ends are certain.
+
+use cluster_model::plan::MemberPlacement;
+use cluster_model::{ClusterState, Fork, Gang, GangKey, PodId};
+use jiff::Timestamp;
+
+use crate::gang::Request;
+use crate::search::Searches;
+
+/// The members of gangs that run and have a time limit, by its end, then by name.
+pub(super) struct Ends {
+    gangs: Vec<(Timestamp, Vec<PodId>)>,
+}
+
+impl Ends {
+    pub fn read(state: &ClusterState, now: Timestamp) -> Self {
+        let members = |key: &GangKey| -> Vec<PodId> {
+            let members = state.gang(key).into_iter().flat_map(Gang::members);
+            members.filter(|member| state.pod(*member).at().is_some()).collect()
+        };
+        // What should have ended by now is about to be: it counts as the very next to end.
+        Self { gangs: state.certain_ends().map(|(end, key)| (end.max(now), members(key))).collect() }
+    }
+}
+
+/// The first moment at which the gang fits when gangs end at their limits, found by bisection over the ends, and where.
+pub(super) fn reserve(
+    planned: &mut Fork<'_>,
+    request: &Request,
+    ends: &Ends,
+    searches: &mut Searches,
+) -> Option<(Timestamp, Vec<MemberPlacement>)> {
+    // Who is blocked now stays so where nobody is known to end.
+    if ends.gangs.is_empty() || !fits_after(planned, request, ends, ends.gangs.len(), searches) {
+        return None;
+    }
+    let (mut fails, mut fits) = (0, ends.gangs.len());
+    while fits > fails + 1 {
+        let tried = fails + (fits - fails) / 2;
+        if fits_after(planned, request, ends, tried, searches) {
+            fits = tried;
+        } else {
+            fails = tried;
+        }
+    }
+    let (start, _) = ends.gangs.get(fits.checked_sub(1)?)?;
+    let mut later = after(planned, ends, fits);
+    Some((*start, super::fits(&mut later, request, searches)?))
+}
+
+fn fits_after(
+    planned: &mut Fork<'_>,
+    request: &Request,
+    ends: &Ends,
+    ended: usize,
+    searches: &mut Searches,
+) -> bool {
+    let mut later = after(planned, ends, ended);
+    super::fits(&mut later, request, searches).is_some()
+}
+
+/// The cluster after the first so many ends.
+fn after<'a>(planned: &'a mut Fork<'_>, ends: &Ends, ended: usize) -> Fork<'a> {
+    let mut later = planned.fork();
+    for pod in ends.gangs.iter().take(ended).flat_map(|(_, members)| members) {
+        // Somebody may have given way already in this plan.
+        if later.pod(*pod).at().is_some() {
+            later.evict(*pod);
+        }
+    }
+    later
+}

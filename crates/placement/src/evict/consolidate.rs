@@ -1,0 +1,271 @@
+//! Moving a few gangs that save their state, so that one that is blocked finds room in one piece.
+//!
+//! ```text
+//!   enough is free in all ──► nodes that are cheapest to clear ──► the gangs on them: the pool
+//!                                                                      │
+//!   planned ◄── all moved, all held ◄── everybody fits, on a fork ◄── sets of up to three of the pool, smallest first
+//! ```
+//!
+//! All or nothing: the claimant and everybody who is moved for it have a place in the same plan, or nobody moves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cluster_model::plan::MemberPlacement;
+use cluster_model::{ClusterState, Fork, GpuType, NodeId, PodId, ResourceName};
+
+use super::ground::{GangIndex, Ground, SpotIndex};
+use super::place;
+use super::rules::Claim;
+use super::slots::{Front, Work};
+use crate::gang::{Request, Shape};
+use crate::quota;
+use crate::search::{self, Searches};
+use cluster_model::policy::Policy;
+
+/// Sets are made of so many gangs at most: with sets of three, 298 of them.
+const POOL_MAX: usize = 12;
+/// Nodes that are looked at to find them.
+const NODES_MAX: usize = 64;
+/// Sets of more gangs than this are not looked at.
+const SET_MAX: usize = 3;
+/// Sets that are tried on a fork for one claimant.
+const TRIES_MAX: usize = 300;
+
+/// Nodes in the order of what it costs to clear them for one more member, shared by all claimants of a plan for whom
+/// nobody was moved before: so a claimant costs what it moves, not what runs.
+#[derive(Default)]
+pub(super) struct ClearFronts(BTreeMap<(Arc<Shape>, Option<GpuType>), Front>);
+
+impl ClearFronts {
+    /// Somebody left a node with GPUs of this type: it may be cheaper to clear now.
+    pub fn left(&mut self, spot: SpotIndex, gpu_type: Option<&GpuType>) {
+        for ((_, of_type), front) in &mut self.0 {
+            if of_type.is_none() || of_type.as_ref() == gpu_type {
+                front.offer((0, 0, spot));
+            }
+        }
+    }
+}
+
+/// Where everybody goes.
+pub(super) struct Moves {
+    pub claimant: Vec<MemberPlacement>,
+    pub moved: Vec<(GangIndex, Vec<MemberPlacement>)>,
+}
+
+/// Finds gangs to move for one that is blocked; none if its queue has no room for it, too little is free in all, or no
+/// small set is enough.
+pub(super) fn find(
+    planned: &mut Fork<'_>,
+    ground: &Ground,
+    request: &Request,
+    gpu_type: Option<&GpuType>,
+    policy: &Policy,
+    fronts: &mut ClearFronts,
+    searches: &mut Searches,
+) -> Option<Moves> {
+    if !quota::exceeded(planned, request, gpu_type).is_empty()
+        || !is_free_in_all(planned, ground, request, gpu_type)
+    {
+        return None;
+    }
+    let pool = pool(planned, ground, request, gpu_type, fronts);
+    let set_max = SET_MAX.min(policy.consolidation.moves_max as usize);
+    let mut tries = 0;
+    for size in 1..=set_max {
+        let mut sets = subsets(&pool, size);
+        let gpus =
+            |set: &Vec<GangIndex>| -> i64 { set.iter().map(|gang| ground.gangs[*gang].holds.gpus).sum() };
+        let lost = |set: &Vec<GangIndex>| -> u64 {
+            set.iter().map(|gang| ground.gangs[*gang].lost_gpu_seconds).fold(0, u64::saturating_add)
+        };
+        // Of sets of one size the one that loses least: moving comes often, and each time something is done again.
+        sets.sort_by_key(|set| (lost(set), gpus(set), set.clone()));
+        for set in sets {
+            if tries == TRIES_MAX {
+                return None;
+            }
+            tries += 1;
+            if let Some(moves) = try_set(planned, ground, request, gpu_type, &set, searches) {
+                return Some(moves);
+            }
+        }
+    }
+    None
+}
+
+/// Whether what the gang needs would be free if it were in one piece.
+fn is_free_in_all(
+    state: &ClusterState,
+    ground: &Ground,
+    request: &Request,
+    gpu_type: Option<&GpuType>,
+) -> bool {
+    if gpu_type.is_some() {
+        let kinds = state.kinds().filter(|(_, kind)| kind.gpu_type.as_ref() == gpu_type);
+        return kinds.map(|(kind, _)| state.gpus_free_of(kind)).sum::<i64>() >= request.needs.gpus;
+    }
+    let mut free = 0;
+    ground.spots_for(None).into_iter().any(|spot| {
+        free += state.node(ground.spots[spot].id).free().cpu_millis.max(0);
+        free >= request.needs.cpu_millis
+    })
+}
+
+/// Gangs on the nodes that are cheapest to clear for one more member; of every shape, in turn.
+fn pool(
+    state: &ClusterState,
+    ground: &Ground,
+    request: &Request,
+    gpu_type: Option<&GpuType>,
+    fronts: &mut ClearFronts,
+) -> Vec<GangIndex> {
+    let resource = gpu_type.cloned().map_or(ResourceName::Cpu, ResourceName::Gpu);
+    let claim = Claim::to_move(request.key.clone(), resource);
+    let mut pool = Vec::new();
+    let mut seen = BTreeSet::new();
+    // Who was moved for it before is not moved again, so what others found out says nothing about its nodes.
+    let mut own_fronts = ClearFronts::default();
+    let fronts = if state.has_displaced(&request.key) { &mut own_fronts } else { fronts };
+    for group in request.root.all() {
+        let gpu_type = gpu_type.filter(|_| group.shape.requests.gpus > 0);
+        let front = fronts.0.entry((group.shape.clone(), gpu_type.cloned()));
+        let front = front.or_insert_with(|| Front::new(group.shape.clone(), 0, ground.spots_for(gpu_type)));
+        let (mut work, mut offered) = (Work::default(), Vec::new());
+        while offered.len() < NODES_MAX && pool.len() < POOL_MAX {
+            let Some((entry, victims)) = front.next_victims(state, ground, &claim, &mut work) else { break };
+            // Offered again after somebody left it, a node is there twice.
+            if !offered.iter().any(|(_, _, spot)| *spot == entry.2) {
+                offered.push(entry);
+            }
+            for gang in victims {
+                if pool.len() < POOL_MAX && seen.insert(gang) {
+                    pool.push(gang);
+                }
+            }
+        }
+        for entry in offered {
+            front.offer(entry);
+        }
+    }
+    // Whoever could not clear a node alone may still help; by name, where there is room left.
+    let helps = |gang: &GangIndex| {
+        let gang = &ground.gangs[*gang];
+        gang.is_movable
+            && !gang.is_gone
+            && gang.gpu_type.as_ref() == gpu_type
+            && gang.key != request.key
+            && !state.was_evicted_for(&gang.key, &request.key)
+    };
+    for gang in (0..ground.gangs.len()).filter(helps) {
+        if pool.len() == POOL_MAX {
+            break;
+        }
+        if seen.insert(gang) {
+            pool.push(gang);
+        }
+    }
+    pool
+}
+
+/// All subsets of one size, at most a few hundred.
+fn subsets(pool: &[GangIndex], size: usize) -> Vec<Vec<GangIndex>> {
+    let mut sets = vec![(0, Vec::new())];
+    for _ in 0..size {
+        sets = sets
+            .into_iter()
+            .flat_map(|(from, set): (usize, Vec<GangIndex>)| {
+                (from..pool.len()).map(move |next| {
+                    let mut longer = set.clone();
+                    longer.push(pool[next]);
+                    (next + 1, longer)
+                })
+            })
+            .collect();
+    }
+    sets.into_iter().map(|(_, set)| set).collect()
+}
+
+/// Everybody finds a place on a fork, or nobody moves. What goes first matters to a search that never takes back what it
+/// placed, so several orders are tried.
+fn try_set(
+    planned: &mut Fork<'_>,
+    ground: &Ground,
+    request: &Request,
+    gpu_type: Option<&GpuType>,
+    set: &[GangIndex],
+    searches: &mut Searches,
+) -> Option<Moves> {
+    let mut by_size = set.to_vec();
+    by_size.sort_by_key(|gang| (-ground.gangs[*gang].holds.gpus, *gang));
+    let smallest_first: Vec<_> = by_size.iter().rev().copied().collect();
+    let mut attempt = planned.fork();
+    for (pod, _) in set.iter().flat_map(|gang| &ground.gangs[*gang].members) {
+        attempt.evict(*pod);
+    }
+    // Whoever does not fit with all of them gone fits in no order.
+    place(&mut attempt.fork(), request, gpu_type, searches)?;
+    let mut orders = vec![(true, &by_size), (false, &by_size)];
+    if set.len() > 1 {
+        orders.extend([(true, &smallest_first), (false, &smallest_first)]);
+    }
+    orders.into_iter().find_map(|(claimant_first, order)| {
+        let mut fork = attempt.fork();
+        let mut claimant = None;
+        if claimant_first {
+            claimant = Some(place(&mut fork, request, gpu_type, searches)?);
+        }
+        let mut moved = Vec::with_capacity(order.len());
+        for index in order {
+            let gang = &ground.gangs[*index];
+            let pods: Vec<PodId> = gang.members.iter().map(|(pod, _)| *pod).collect();
+            let again = Request::read_again(&fork, &gang.key, &pods, gang.gpu_type.clone());
+            moved.push((*index, place(&mut fork, &again, gang.gpu_type.as_ref(), searches)?));
+        }
+        let claimant = match claimant {
+            Some(claimant) => claimant,
+            None => place(&mut fork, request, gpu_type, searches)?,
+        };
+        let moved = settle(&mut fork, ground, moved);
+        (!moved.is_empty()).then_some(Moves { claimant, moved })
+    })
+}
+
+/// Whoever could have stayed where it was, stays.
+fn settle(
+    fork: &mut Fork<'_>,
+    ground: &Ground,
+    moved: Vec<(GangIndex, Vec<MemberPlacement>)>,
+) -> Vec<(GangIndex, Vec<MemberPlacement>)> {
+    let mut kept = Vec::with_capacity(moved.len());
+    for (index, places) in moved {
+        let members = &ground.gangs[index].members;
+        let stays = {
+            let mut back = fork.fork();
+            for (pod, _) in members {
+                back.evict(*pod);
+            }
+            let stays = members.iter().all(|(pod, spot)| {
+                let node: NodeId = ground.spots[*spot].id;
+                let fits = back.pod(*pod).pod().requests.fits(&back.node(node).free());
+                let devices = ground.devices_of(*pod);
+                let used = super::parts::used(&back, node);
+                let free = devices.iter().all(|part| super::parts::is_free(*part, used.iter()))
+                    && search::is_apart(&back, node, back.pod(*pod).pod());
+                if fits && free {
+                    back.assume(*pod, node, devices);
+                }
+                fits && free
+            });
+            if stays {
+                back.keep();
+            }
+            stays
+        };
+        if !stays {
+            kept.push((index, places));
+        }
+    }
+    kept
+}

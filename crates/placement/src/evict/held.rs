@@ -1,0 +1,192 @@
+//! Gangs whose place is held come first: they land, or wait for those that leave, or their hold has run out.
+//!
+//! ```text
+//!            victims gone
+//!   held ────────────────► lands where it was held
+//!     │
+//!     ├── victims, or its own members that are moved, not gone ──► waits, its place stays held
+//!     └── the hold has run out ──► waits like any other gang
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster_model::plan::{GangPlacement, MemberPlacement, Plan, WaitReason, WaitingGang};
+use cluster_model::{ClusterState, DeviceUse, Fork, Gang, GangKey, NodeId, PodId};
+use jiff::Timestamp;
+
+use super::leaving::Leaving;
+use super::parts;
+use crate::gang::Request;
+use crate::quota;
+use crate::search;
+
+/// A gang and the places that are held for it.
+struct Held {
+    key: GangKey,
+    expires: Timestamp,
+    members: Vec<(PodId, NodeId, Vec<DeviceUse>)>,
+    /// Whether all members that will go there wait for it; else some still run where they are moved from.
+    is_whole: bool,
+}
+
+/// Decides about every gang with a hold. After it, `planned` shows what will be: those that give way are gone (and noted
+/// in `leaving`), those that wait for them are held.
+pub(super) fn settle(
+    planned: &mut Fork<'_>,
+    plan: &mut Plan,
+    leaving: &mut Leaving,
+    cap_watts: Option<u64>,
+) -> Settled {
+    let held = read(planned);
+    // First the view of what is: nobody's hold keeps another one from landing where there is room now.
+    for member in held.iter().flat_map(|gang| &gang.members) {
+        planned.release(member.0);
+    }
+    let mut waiting = Vec::new();
+    for gang in held.into_iter().filter(|gang| gang.expires > plan.made_at) {
+        match land(planned, &gang, cap_watts) {
+            Some(placement) => plan.placements.push(placement),
+            None => waiting.push(gang),
+        }
+    }
+    let leave = let_leave(planned, leaving, &waiting);
+    let mut settled = Settled { leave, ..Settled::default() };
+    for gang in waiting {
+        let awaits = WaitReason::AwaitsVictims { gangs: leave, expires: gang.expires };
+        let first = planned.gang(&gang.key).and_then(|known| known.pending().next());
+        for (pod, node, devices) in &gang.members {
+            planned.hold(*pod, *node, devices);
+        }
+        // Of a gang that has grown since, or lost a member, others wait as well: it comes up again with them.
+        let comes_up = planned.gang(&gang.key).is_some_and(|known| known.pending().len() > 0);
+        if let Some(first) = first.filter(|_| !comes_up) {
+            let first = planned.pod(first).pod();
+            plan.waiting.push(WaitingGang {
+                gang: gang.key.clone(),
+                run: first.run.clone(),
+                first_pod: first.key.clone(),
+                reasons: vec![awaits.clone()],
+            });
+        }
+        settled.expires = settled.expires.into_iter().chain([gang.expires]).min();
+        settled.waiting.insert(gang.key, awaits);
+    }
+    settled
+}
+
+/// What became of the holds.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// How many gangs leave.
+    pub leave: u32,
+    /// Gangs whose place stays held, and why.
+    pub waiting: BTreeMap<GangKey, WaitReason>,
+    /// When the first of their holds runs out.
+    pub expires: Option<Timestamp>,
+}
+
+/// All holds, in the order in which they may land: by priority, then age, then name.
+fn read(planned: &ClusterState) -> Vec<Held> {
+    let mut held: Vec<Held> = planned
+        .held_gangs()
+        .map(|(key, expires)| {
+            let members = planned.held_members(key).filter_map(|id| {
+                let member = planned.pod(id);
+                Some((id, member.at()?, member.devices().to_vec()))
+            });
+            let is_whole = planned.held_members(key).all(|id| !planned.is_stand_in(id));
+            Held { key: key.clone(), expires, members: members.collect(), is_whole }
+        })
+        .collect();
+    held.sort_by_cached_key(|gang| {
+        let lead = planned.gang(&gang.key).map(|known| planned.pod(known.lead()).pod());
+        (Reverse(lead.map(|pod| pod.priority)), lead.map(|pod| pod.created), gang.key.clone())
+    });
+    held
+}
+
+/// Starts the gang where it is held, if all of that is free, and if all nodes together draw no more than they may: room was
+/// made with the draw of those that leave taken off, and some of them may still be there.
+fn land(planned: &mut Fork<'_>, gang: &Held, cap_watts: Option<u64>) -> Option<GangPlacement> {
+    if !gang.is_whole {
+        return None;
+    }
+    let request = Request::read(planned, &gang.key);
+    if !is_whole_gang(planned, &request, gang) {
+        return None;
+    }
+    let gpu_type = gang.members.iter().find_map(|(pod, node, _)| {
+        planned.node(*node).gpu_type().filter(|_| planned.pod(*pod).pod().requests.gpus > 0)
+    });
+    if !request.problems.is_empty() || !quota::exceeded(planned, &request, gpu_type.as_ref()).is_empty() {
+        return None;
+    }
+    let before_watts = planned.drawn_watts();
+    let mut attempt = planned.fork();
+    let mut members = Vec::with_capacity(gang.members.len());
+    for (pod, node, devices) in &gang.members {
+        let has_room = attempt.pod(*pod).pod().requests.fits(&attempt.node(*node).free());
+        let is_apart = search::is_apart(&attempt, *node, attempt.pod(*pod).pod());
+        if !has_room || !is_apart || !takes_pods(&attempt, *node) || !are_free(&attempt, *node, devices) {
+            return None;
+        }
+        attempt.assume(*pod, *node, devices);
+        members.push(MemberPlacement {
+            pod: attempt.pod(*pod).pod().key.clone(),
+            node: attempt.node(*node).name().clone(),
+            devices: devices.clone(),
+        });
+    }
+    if cap_watts.is_some_and(|cap_watts| attempt.drawn_watts() > cap_watts.max(before_watts)) {
+        return None;
+    }
+    attempt.keep();
+    Some(GangPlacement { gang: gang.key.clone(), queue: request.queue?, run: request.run, members })
+}
+
+/// Whether those that are held are still those that start together: all that must, and none that may not.
+fn is_whole_gang(planned: &ClusterState, request: &Request, gang: &Held) -> bool {
+    let ids = |request: &Request| -> BTreeSet<PodId> {
+        request.root.all().flat_map(|group| &group.members).copied().collect()
+    };
+    let held: BTreeSet<PodId> = gang.members.iter().map(|(pod, ..)| *pod).collect();
+    let all = ids(request);
+    let must =
+        if request.optional > 0 { ids(&Request::read_with(planned, &gang.key, 0)) } else { all.clone() };
+    must.is_subset(&held) && held.is_subset(&all)
+}
+
+fn takes_pods(state: &ClusterState, node: NodeId) -> bool {
+    state.node(node).object().is_some_and(|node| node.schedulable)
+}
+
+fn are_free(state: &ClusterState, node: NodeId, devices: &[DeviceUse]) -> bool {
+    if devices.is_empty() {
+        return true;
+    }
+    let used = parts::used(state, node);
+    devices.iter().all(|asked| parts::is_free(*asked, used.iter()))
+}
+
+/// Takes those that give way out of the view. Says how many they are. Those whose claimant lost its hold stay in the view
+/// for as long as they are there: they take longer than anybody counted on, and it looks elsewhere.
+fn let_leave(planned: &mut Fork<'_>, leaving: &mut Leaving, waiting: &[Held]) -> u32 {
+    let held: BTreeSet<&GangKey> = waiting.iter().map(|held| &held.key).collect();
+    let is_awaited = |claimant: &GangKey| {
+        let waits = planned.gang(claimant).is_some_and(|gang| gang.pending().len() > 0);
+        !waits || held.contains(claimant)
+    };
+    let evicting = planned.evicting_gangs().cloned();
+    let evicting: Vec<GangKey> =
+        evicting.filter(|key| planned.gang(key).and_then(Gang::evicting).is_some_and(is_awaited)).collect();
+    for key in &evicting {
+        let Some(gang) = planned.gang(key) else { continue };
+        let pods: Vec<PodId> = gang.members().filter(|id| planned.pod(*id).at().is_some()).collect();
+        for pod in pods {
+            leaving.add(planned, pod);
+            planned.evict(pod);
+        }
+    }
+    u32::try_from(evicting.len()).unwrap_or(u32::MAX)
+}

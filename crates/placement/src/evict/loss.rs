@@ -1,0 +1,25 @@
+//! What is lost when a gang gives way.
+
+use cluster_model::{ClusterState, Gang, Place, Pod, PodId};
+use jiff::Timestamp;
+
+/// GPUs × seconds since the last checkpoint, if the gang saves its state, else since its start. What never said when it
+/// started has nothing to lose that we know of.
+pub(super) fn lost_gpu_seconds(state: &ClusterState, gang: &Gang, now: Timestamp) -> u64 {
+    running(state, gang).map(|id| of_pod(state.pod(id).pod(), now)).sum()
+}
+
+/// Members on a node that are not being deleted. A place that is only held is not a place to leave.
+pub(super) fn running<'a>(state: &'a ClusterState, gang: &'a Gang) -> impl Iterator<Item = PodId> + 'a {
+    gang.members().filter(|id| {
+        let member = state.pod(*id);
+        !member.pod().terminating && matches!(member.place(), Some(Place::Bound | Place::Assumed))
+    })
+}
+
+fn of_pod(pod: &Pod, now: Timestamp) -> u64 {
+    let saved = pod.checkpointed.filter(|_| pod.terms.eviction.checkpoints);
+    let Some(since) = saved.max(pod.started) else { return 0 };
+    let seconds = u64::try_from(now.as_second() - since.as_second()).unwrap_or(0);
+    u64::try_from(pod.requests.gpus).unwrap_or(0).saturating_mul(seconds)
+}

@@ -1,0 +1,415 @@
+//! Who may be made to give way for whom.
+
+use std::collections::{BTreeSet, HashMap};
+
+use cluster_model::plan::EvictionReason;
+use cluster_model::{ClusterState, GangKey, Queue, ResourceName, Resources};
+use jiff::{SignedDuration, Timestamp};
+
+use super::ground::{Candidate, GangIndex, Ground, QueueIndex};
+use crate::gang::Request;
+use cluster_model::policy::{EvictionPolicy, Outruns};
+
+/// Priorities of one tier differ by less than this. Within a tier nobody takes from another queue by priority.
+const TIER: i32 = 1000;
+
+/// What is common to all who run. Most claims founder on it, before anybody is looked at as a victim.
+#[derive(Clone, Copy)]
+pub(super) struct Runners {
+    /// Whether anybody saves its state: only then somebody may be moved, or gives way by expected work.
+    pub save: bool,
+    priority_min: i32,
+}
+
+impl Runners {
+    pub fn read(state: &ClusterState) -> Self {
+        let leads = state.running_gangs().filter_map(|key| Some(state.pod(state.gang(key)?.lead()).pod()));
+        leads.fold(Self { save: false, priority_min: i32::MAX }, |all, lead| Self {
+            save: all.save || lead.terms.eviction.checkpoints,
+            priority_min: all.priority_min.min(lead.priority),
+        })
+    }
+
+    /// Whether a rule might let the gang take anything from them.
+    pub fn might_give_way(
+        self,
+        state: &ClusterState,
+        request: &Request,
+        resource: &ResourceName,
+        policy: &EvictionPolicy,
+        now: Timestamp,
+    ) -> bool {
+        let Some(gang) = state.gang(&request.key) else { return false };
+        let priority = state.pod(gang.lead()).pod().priority;
+        let reclaims = || reclaims_at(state, request).is_none_or(|at| at <= now);
+        policy.by_priority && self.priority_min < priority
+            || self.save && expected(state, request, policy, now).is_some()
+            || policy.reclaim && reclaims() && is_entitled(state, request, resource)
+    }
+}
+
+/// What one gang may take from others, and by which rule.
+#[derive(Clone)]
+pub(super) struct Claim {
+    pub key: GangKey,
+    /// Its queue and those above.
+    chain: Vec<QueueIndex>,
+    priority: i32,
+    /// What changes hands: GPUs of one type, or CPU for a gang without GPUs.
+    pub resource: ResourceName,
+    by_priority: bool,
+    entitled: Option<Entitled>,
+    /// How long the claimant is expected to run, and its GPUs, if it claims by that.
+    expected: Option<(i64, i64)>,
+    outruns: Outruns,
+    /// If a queue is too full: only those below it help.
+    pub below: Option<QueueIndex>,
+    /// Those that are left alone, to see whether others would do better.
+    pub spared: BTreeSet<GangIndex>,
+    /// Whether others are only moved: then whoever saves its state may be.
+    moves: bool,
+    now: Timestamp,
+}
+
+/// Up to which level a claimant's queues are within what they own, this gang included.
+#[derive(Clone, Copy)]
+struct Entitled {
+    /// The first level that owns anything.
+    first: usize,
+    /// The first level that would hold more than it owns.
+    end: usize,
+}
+
+/// Who gives way in one attempt to make room.
+#[derive(Clone, Default)]
+pub(super) struct Taken {
+    pub gangs: BTreeSet<GangIndex>,
+    by_queue: HashMap<QueueIndex, i64>,
+}
+
+impl Claim {
+    /// What a gang may claim.
+    pub fn of(
+        state: &ClusterState,
+        ground: &mut Ground,
+        request: &Request,
+        resource: ResourceName,
+        policy: &EvictionPolicy,
+        now: Timestamp,
+    ) -> Self {
+        let gang = state.gang(&request.key).expect("a gang that waits is known");
+        let lead = state.pod(gang.lead()).pod();
+        let chain = ground.chain(state, gang.lead());
+        let may_reclaim = policy.reclaim && reclaims_at(state, request).is_none_or(|at| at <= now);
+        Self {
+            key: request.key.clone(),
+            entitled: may_reclaim.then(|| entitled(state, request, &resource)).flatten(),
+            chain,
+            priority: lead.priority,
+            resource,
+            by_priority: policy.by_priority,
+            expected: expected(state, request, policy, now),
+            outruns: policy.outruns,
+            below: None,
+            spared: BTreeSet::new(),
+            moves: false,
+            now,
+        }
+    }
+
+    /// The claim of a gang to have others moved.
+    pub fn to_move(key: GangKey, resource: ResourceName) -> Self {
+        Self {
+            key,
+            chain: Vec::new(),
+            priority: i32::MAX,
+            resource,
+            by_priority: false,
+            entitled: None,
+            expected: None,
+            outruns: Outruns::default(),
+            below: None,
+            spared: BTreeSet::new(),
+            moves: true,
+            now: Timestamp::MIN,
+        }
+    }
+
+    /// What is put to the account of a node if a gang leaves it: what is lost, or how much is moved.
+    pub fn share_of(&self, gang: &Candidate, here: &Resources, needed_gpus: i64) -> u64 {
+        if self.moves {
+            // The smaller move is the better one; what is lost decides between moves of one size.
+            let gpus = u64::try_from(gang.holds.gpus).unwrap_or(0);
+            return gpus
+                .saturating_mul(1 << 32)
+                .saturating_add(gang.lost_gpu_seconds.min(u64::from(u32::MAX)));
+        }
+        gang.share_of(here, needed_gpus)
+    }
+
+    /// Whether floors of nodes say anything about what it costs.
+    pub fn has_floors(&self) -> bool {
+        !self.moves
+    }
+
+    pub fn is_empty(&self) -> bool {
+        !self.by_priority && self.entitled.is_none() && self.expected.is_none()
+    }
+
+    /// By which rules the gang claims.
+    pub fn rules(&self) -> Rules {
+        let (by_priority, reclaims) = (self.by_priority, self.entitled.is_some());
+        Rules { priority: self.priority, by_priority, reclaims, expected: self.expected }
+    }
+
+    /// The rule by which a gang gives way, after those in `taken` and `chosen` did; none if it need not.
+    pub fn rule(
+        &self,
+        state: &ClusterState,
+        ground: &Ground,
+        taken: &Taken,
+        chosen: &[GangIndex],
+        index: GangIndex,
+    ) -> Option<EvictionReason> {
+        let victim = &ground.gangs[index];
+        let helps = self.below.is_none_or(|queue| victim.chain.contains(&queue));
+        if victim.is_gone || !helps || victim.key == self.key || self.spared.contains(&index) {
+            return None;
+        }
+        let rule = self.rule_for(state, ground, taken, chosen, victim)?;
+        // Who gave way once for a gang is not asked again by the same. Last, for most are refused for less.
+        (!state.was_evicted_for(&victim.key, &self.key)).then_some(rule)
+    }
+
+    fn rule_for(
+        &self,
+        state: &ClusterState,
+        ground: &Ground,
+        taken: &Taken,
+        chosen: &[GangIndex],
+        victim: &Candidate,
+    ) -> Option<EvictionReason> {
+        if self.moves {
+            return victim.is_movable.then_some(EvictionReason::Consolidation);
+        }
+        if self.by_priority && victim.priority < self.priority {
+            let same_queue = victim.chain.first() == self.chain.first();
+            if same_queue || tier(victim.priority) < tier(self.priority) {
+                return Some(EvictionReason::Priority);
+            }
+        }
+        if self.may_reclaim(state, ground, taken, chosen, victim) {
+            return Some(EvictionReason::Reclaim);
+        }
+        let may = self.may_outrun(state, ground, taken, chosen, victim);
+        may.then_some(EvictionReason::ExpectedWork)
+    }
+
+    fn may_outrun(
+        &self,
+        state: &ClusterState,
+        ground: &Ground,
+        taken: &Taken,
+        chosen: &[GangIndex],
+        victim: &Candidate,
+    ) -> bool {
+        let Some((seconds, gpus)) = self.expected else { return false };
+        let (Some(started), Some(gang)) = (victim.started, state.gang(&victim.key)) else { return false };
+        let ran = self.now.as_second() - started.as_second();
+        let waited = started.as_second() - gang.waiting_since().as_second();
+        if !victim.is_movable
+            || !self.changes_hands(victim)
+            || victim.priority > self.priority
+            || waited > i64::from(self.outruns.waited_seconds_max)
+            || ran < waited.max(i64::from(self.outruns.ran_seconds_min))
+        {
+            return false;
+        }
+        // Run times have heavy tails: who ran for long is expected to run for as long again.
+        let usual = state.history().expected_seconds(&victim.key.namespace, victim.holds.gpus, self.now);
+        let rest = usual.max(ran);
+        let work = |seconds: i64, gpus: i64| seconds.saturating_mul(gpus.max(1));
+        let times = i64::from(self.outruns.times);
+        if rest < seconds.saturating_mul(times)
+            || work(rest, victim.holds.gpus) < work(seconds, gpus).saturating_mul(times)
+        {
+            return false;
+        }
+        // Within one queue nothing changes hands, but what it owns is not taken from those that run on it either.
+        let branch = victim.chain.iter().take_while(|queue| !self.chain.contains(queue)).count();
+        let queues = victim.chain.get(..branch.max(1));
+        queues.is_some_and(|queues| borrows(state, ground, taken, chosen, victim, queues, &self.resource))
+    }
+
+    /// Whether the victim holds what the claimant takes. Who has GPUs is within its quota of them or not; that its CPU is
+    /// borrowed does not matter.
+    fn changes_hands(&self, victim: &Candidate) -> bool {
+        let is_of_gpus = matches!(self.resource, ResourceName::Gpu(_));
+        (victim.holds.gpus == 0 || is_of_gpus) && victim.held(&self.resource) > 0
+    }
+
+    fn may_reclaim(
+        &self,
+        state: &ClusterState,
+        ground: &Ground,
+        taken: &Taken,
+        chosen: &[GangIndex],
+        victim: &Candidate,
+    ) -> bool {
+        let Some(entitled) = &self.entitled else { return false };
+        // Who is of a higher tier would come before the claimant, and take it back.
+        if tier(victim.priority) > tier(self.priority) || !self.changes_hands(victim) {
+            return false;
+        }
+        // Below the queue where the two chains meet, something changes hands.
+        let branch = victim.chain.iter().take_while(|queue| !self.chain.contains(queue)).count();
+        let meets = victim.chain.get(branch);
+        let own = self.chain.iter().take_while(|queue| Some(*queue) != meets).count();
+        if branch == 0 || own <= entitled.first || own > entitled.end {
+            return false;
+        }
+        self.has_run(state, ground, victim)
+            && borrows(state, ground, taken, chosen, victim, &victim.chain[..branch], &self.resource)
+    }
+
+    /// Whether a gang ran for as long as its queue protects it.
+    fn has_run(&self, state: &ClusterState, ground: &Ground, victim: &Candidate) -> bool {
+        let queue = victim.chain.first().and_then(|queue| state.queue(&ground.queues[*queue]));
+        let protected = queue.map_or(0, |(queue, _)| i64::from(queue.reclaim.min_run_seconds));
+        let ran = victim.started.map_or(0, |started| self.now.as_second() - started.as_second());
+        ran >= protected
+    }
+}
+
+/// By which rules a gang claims: those for whom they are the same may take from the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Rules {
+    priority: i32,
+    by_priority: bool,
+    reclaims: bool,
+    expected: Option<(i64, i64)>,
+}
+
+impl Rules {
+    pub fn reclaims(&self) -> bool {
+        self.reclaims
+    }
+}
+
+/// When the next gang may have to give back what it borrowed: its protection ends, or the bank that pays for it is empty.
+pub(super) fn protection_ends(state: &ClusterState, ground: &Ground, now: Timestamp) -> Option<Timestamp> {
+    let protected_until = |gang: &Candidate| {
+        let (queue, _) = state.queue(&ground.queues[*gang.chain.first()?])?;
+        let protected = SignedDuration::from_secs(i64::from(queue.reclaim.min_run_seconds));
+        gang.started?.checked_add(protected).ok()
+    };
+    let protections = ground.gangs.iter().filter(|gang| !gang.is_gone).filter_map(protected_until);
+    let banks = ground.queues.iter().filter_map(|queue| state.bank_empty_at(queue));
+    protections.chain(banks).filter(|at| *at > now).min()
+}
+
+/// Whether all these queues hold as much as the victim has beyond what they own, after the others gave way.
+fn borrows(
+    state: &ClusterState,
+    ground: &Ground,
+    taken: &Taken,
+    chosen: &[GangIndex],
+    victim: &Candidate,
+    queues: &[QueueIndex],
+    resource: &ResourceName,
+) -> bool {
+    queues.iter().all(|queue| {
+        let others = chosen.iter().map(|index| &ground.gangs[*index]);
+        let others = others.filter(|other| other.chain.contains(queue));
+        let with_others: i64 = others.map(|other| other.held(resource)).sum();
+        let already = taken.by_queue.get(queue).copied().unwrap_or(0);
+        spare(state, ground, *queue, resource) >= victim.held(resource) + with_others + already
+    })
+}
+
+/// From when on a gang claims by expected work.
+pub(super) fn outruns_at(
+    state: &ClusterState,
+    request: &Request,
+    policy: &EvictionPolicy,
+) -> Option<Timestamp> {
+    let after = SignedDuration::from_secs(i64::from(policy.outruns.after_seconds));
+    state.gang(&request.key)?.waiting_since().checked_add(after).ok()
+}
+
+fn expected(
+    state: &ClusterState,
+    request: &Request,
+    policy: &EvictionPolicy,
+    now: Timestamp,
+) -> Option<(i64, i64)> {
+    outruns_at(state, request, policy).filter(|at| policy.by_expected_work && *at <= now)?;
+    let namespace = &request.first_pod.namespace;
+    let usual = state.history().expected_seconds(namespace, request.needs.gpus, now);
+    let limit = request.terms.time_limit_seconds.map_or(i64::MAX, i64::from);
+    Some((usual.min(limit), request.needs.gpus))
+}
+
+impl Taken {
+    pub fn add(&mut self, ground: &Ground, resource: &ResourceName, index: GangIndex) {
+        if self.gangs.insert(index) {
+            let gang = &ground.gangs[index];
+            for queue in &gang.chain {
+                *self.by_queue.entry(*queue).or_default() += gang.held(resource);
+            }
+        }
+    }
+}
+
+/// When the grace of a gang's queue has passed for it.
+pub(super) fn reclaims_at(state: &ClusterState, request: &Request) -> Option<Timestamp> {
+    let (queue, _) = state.queue(request.queue.as_ref()?)?;
+    let grace = SignedDuration::from_secs(i64::from(queue.reclaim.grace_seconds));
+    state.gang(&request.key)?.waiting_since().checked_add(grace).ok()
+}
+
+/// Whether the gang's queues would own all of what they would hold, level by level.
+pub(super) fn is_entitled(state: &ClusterState, request: &Request, resource: &ResourceName) -> bool {
+    entitled(state, request, resource).is_some()
+}
+
+fn entitled(state: &ClusterState, request: &Request, resource: &ResourceName) -> Option<Entitled> {
+    let lead = state.pod(state.gang(&request.key)?.lead()).pod();
+    let chain = state.queue_chain_of(lead).ok()?;
+    let asks = [
+        (resource.clone(), if matches!(resource, ResourceName::Gpu(_)) { request.needs.gpus } else { 0 }),
+        (ResourceName::Cpu, request.needs.cpu_millis),
+        (ResourceName::Memory, request.needs.memory_bytes),
+    ];
+    let is_within = |queue: &Queue, usage: &cluster_model::QueueUsage| {
+        state.bank_gpu_seconds(&queue.name) > 0
+            || asks.iter().filter(|(_, asks)| *asks > 0).all(|(resource, asks)| {
+                owned(queue, resource).is_none_or(|owned| usage.held(resource) + asks <= owned)
+            })
+    };
+    let first = chain.iter().position(|(queue, _)| owned(queue, resource).is_some())?;
+    let end = chain.iter().position(|(queue, usage)| !is_within(queue, usage)).unwrap_or(chain.len());
+    (first < end).then_some(Entitled { first, end })
+}
+
+/// What a queue holds beyond what it owns; everything, if it owns nothing by name. With credit in its bank it borrows
+/// nothing.
+fn spare(state: &ClusterState, ground: &Ground, queue: QueueIndex, resource: &ResourceName) -> i64 {
+    let Some((object, usage)) = state.queue(&ground.queues[queue]) else { return 0 };
+    if state.bank_gpu_seconds(&object.name) > 0 {
+        return 0;
+    }
+    let held = usage.held(resource) - ground.fresh(queue, resource);
+    owned(object, resource).map_or(i64::MAX, |owned| held - owned)
+}
+
+/// What a queue owns of a resource: nothing of a GPU type that it does not name as soon as it names any.
+fn owned(queue: &Queue, resource: &ResourceName) -> Option<i64> {
+    let quota = queue.quota.as_ref()?;
+    let is_other_type = matches!(resource, ResourceName::Gpu(_)) && !quota.gpus.is_empty();
+    quota.get(resource).or_else(|| is_other_type.then_some(0))
+}
+
+fn tier(priority: i32) -> i32 {
+    priority.div_euclid(TIER)
+}

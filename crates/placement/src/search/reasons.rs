@@ -1,0 +1,175 @@
+//! Why members that are alike find no nodes: counted by classes, not by a walk over nodes.
+
+use cluster_model::plan::{Refusals, WaitReason};
+use cluster_model::{ClusterState, DeviceAsk, GpuType, NodeClass, Resources};
+
+use super::fit::{self, Refused};
+use super::rules::Rules;
+use crate::gang::{Group, Shape};
+
+/// Every reason that holds in the cluster as a whole, with its numbers; never empty.
+pub(super) fn shortage(
+    state: &ClusterState,
+    group: &Group,
+    gpu_type: Option<&GpuType>,
+    rules: &Rules,
+) -> Vec<WaitReason> {
+    let shape = &*group.shape;
+    let gpu_type = gpu_type.filter(|_| shape.uses_gpus());
+    let classes = || {
+        state.classes().filter(|(_, class)| gpu_type.is_none() || class.kind().gpu_type.as_ref() == gpu_type)
+    };
+    if let Some(gpu_type) = gpu_type {
+        let largest = classes().map(|(_, class)| class.kind().allocatable.gpus).max();
+        if let Some(reason) = impossible(gpu_type, largest, shape.requests.gpus) {
+            return vec![reason];
+        }
+    }
+    let mut count = Count::default();
+    for (_, class) in classes() {
+        count.add(state, class, shape);
+    }
+    let members_asked = bounded(i64::try_from(group.members.len()).unwrap_or(i64::MAX));
+    let mut reasons = count.reasons(shape, gpu_type, members_asked);
+    if count.fit >= i64::from(members_asked) {
+        // By count there is room, so what stands in the way are other pods.
+        reasons.push(match rules.skew_max() {
+            Some(skew_max) => WaitReason::CannotSpread { members_asked, skew_max },
+            None => WaitReason::KeptApart { members_asked },
+        });
+    }
+    reasons
+}
+
+fn impossible(gpu_type: &GpuType, largest: Option<i64>, asks: i64) -> Option<WaitReason> {
+    let gpu_type = gpu_type.clone();
+    match largest {
+        None => Some(WaitReason::NoSuchGpuType { gpu_type: Some(gpu_type) }),
+        Some(largest) if largest < asks => Some(WaitReason::TooLargeForAnyNode { gpu_type, asks, largest }),
+        Some(_) => None,
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    /// Members that fit.
+    fit: i64,
+    /// Members more that would fit if GPUs (or CPU, for members without GPUs) were all that counts.
+    fit_otherwise: i64,
+    refusals: Refusals,
+    gpus_free: i64,
+}
+
+impl Count {
+    fn add(&mut self, state: &ClusterState, class: &NodeClass, shape: &Shape) {
+        let nodes = i64::try_from(class.len()).unwrap_or(i64::MAX);
+        self.gpus_free = self.gpus_free.saturating_add(class.free().gpus.max(0).saturating_mul(nodes));
+        let by_leading = by_leading(class, shape);
+        if by_leading == 0 {
+            return;
+        }
+        let taken = fit::takes(state, class, shape);
+        let fit = if taken.is_ok() { fit::times(class, shape) } else { 0 };
+        self.fit = self.fit.saturating_add(fit.saturating_mul(nodes));
+        if fit < by_leading {
+            self.fit_otherwise = self.fit_otherwise.saturating_add((by_leading - fit).saturating_mul(nodes));
+            let left = left_over(&class.free(), &shape.requests, fit);
+            *refusal(&mut self.refusals, taken.err(), &shape.requests, &left) += bounded(nodes);
+        }
+    }
+
+    fn reasons(&self, shape: &Shape, gpu_type: Option<&GpuType>, members_asked: u32) -> Vec<WaitReason> {
+        let members_that_fit = bounded(self.fit.min(i64::from(members_asked)));
+        let is_short =
+            i64::from(members_that_fit).saturating_add(self.fit_otherwise) < i64::from(members_asked);
+        let mut reasons = Vec::new();
+        if is_short {
+            reasons.push(self.short(shape, gpu_type, members_asked, members_that_fit));
+        }
+        if self.refusals.total() > 0 {
+            let (gpu_type, refusals) = (gpu_type.cloned(), self.refusals);
+            reasons.push(WaitReason::NodesRefused { gpu_type, members_asked, members_that_fit, refusals });
+        }
+        reasons
+    }
+
+    fn short(
+        &self,
+        shape: &Shape,
+        gpu_type: Option<&GpuType>,
+        members_asked: u32,
+        members_that_fit: u32,
+    ) -> WaitReason {
+        match gpu_type {
+            Some(gpu_type) if shape.device != DeviceAsk::Whole => WaitReason::NoDeviceWithRoom {
+                gpu_type: gpu_type.clone(),
+                members_asked,
+                device: shape.device,
+                members_that_fit,
+            },
+            Some(gpu_type) => WaitReason::NotEnoughGpus {
+                gpu_type: gpu_type.clone(),
+                members_asked,
+                gpus_each: shape.requests.gpus,
+                members_that_fit,
+                gpus_free: self.gpus_free,
+            },
+            None => {
+                let cpu_millis_each = shape.requests.cpu_millis;
+                WaitReason::NotEnoughCpu { members_asked, cpu_millis_each, members_that_fit }
+            }
+        }
+    }
+}
+
+/// How many members would fit by the resource that leads the search alone.
+fn by_leading(class: &NodeClass, shape: &Shape) -> i64 {
+    let requests = shape.requests;
+    if shape.device != DeviceAsk::Whole && !class.kind().exact {
+        return class.free().gpus.max(0);
+    }
+    if shape.device != DeviceAsk::Whole {
+        let only_devices = Resources { gpus: requests.gpus, ..Resources::default() };
+        return fit::times(class, &Shape { requests: only_devices, ..shape.clone() });
+    }
+    let leading = match requests {
+        Resources { gpus, .. } if gpus > 0 => {
+            let only_gpus = Resources { gpus, ..Resources::default() };
+            return fit::times_of_whole(class, &only_gpus);
+        }
+        Resources { cpu_millis, .. } if cpu_millis > 0 => Resources { cpu_millis, ..Resources::default() },
+        Resources { pods, .. } => Resources { pods, ..Resources::default() },
+    };
+    fit::times_counted(&leading, &class.free())
+}
+
+fn refusal<'a>(
+    refusals: &'a mut Refusals,
+    refused: Option<Refused>,
+    requests: &Resources,
+    free: &Resources,
+) -> &'a mut u32 {
+    let short = |asked: i64, free: i64| asked > 0 && free < asked;
+    match refused {
+        Some(Refused::Taint) => &mut refusals.taint,
+        Some(Refused::Selector) => &mut refusals.node_selector,
+        Some(Refused::Spot) => &mut refusals.spot,
+        Some(Refused::Counted) => &mut refusals.counted,
+        None if short(requests.cpu_millis, free.cpu_millis) => &mut refusals.cpu,
+        None if short(requests.memory_bytes, free.memory_bytes) => &mut refusals.memory,
+        None => &mut refusals.pods,
+    }
+}
+
+fn left_over(free: &Resources, requests: &Resources, times: i64) -> Resources {
+    Resources {
+        gpus: free.gpus - requests.gpus * times,
+        cpu_millis: free.cpu_millis - requests.cpu_millis * times,
+        memory_bytes: free.memory_bytes - requests.memory_bytes * times,
+        pods: free.pods - requests.pods * times,
+    }
+}
+
+fn bounded(count: i64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

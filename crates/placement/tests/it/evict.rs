@@ -1,0 +1,439 @@
+//! Who gives way for whom: by priority, by reclaim; who loses least; what is held; and that nobody gives way for nothing.
+
+use std::sync::Arc;
+
+use cluster_model::plan::{EvictionReason, WaitReason};
+use cluster_model::{
+    Amounts, BankTerms, Change, ClusterState, EvictionTerms, GangKey, Pod, Queue, Reclaim, Terms,
+};
+use jiff::Timestamp;
+use placement::{EvictionPolicy, Plan, Policy, plan};
+
+use crate::build::{add, cluster, each, gang, node, placements, queue, waiting};
+
+pub fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("in range")
+}
+
+pub fn policy() -> Policy {
+    let eviction = EvictionPolicy { by_priority: true, reclaim: true, ..EvictionPolicy::default() };
+    Policy { eviction, ..Policy::default() }
+}
+
+/// Members that run on these nodes, one after the other, since a second.
+pub fn running(pods: Vec<Pod>, nodes: &[&str], since: i64) -> Vec<Pod> {
+    let nodes = nodes.iter().cycle();
+    let on = |(mut pod, node): (Pod, &&str)| {
+        pod.node = Some((*node).into());
+        pod.started = Some(at(since));
+        pod
+    };
+    pods.into_iter().zip(nodes).map(on).collect()
+}
+
+pub fn in_queue(pods: Vec<Pod>, name: &str) -> Vec<Pod> {
+    each(pods, |pod| pod.queue = Some(name.into()))
+}
+
+pub fn with_priority(pods: Vec<Pod>, priority: i32) -> Vec<Pod> {
+    each(pods, |pod| pod.priority = priority)
+}
+
+pub fn with_terms(pods: Vec<Pod>, terms: &Terms) -> Vec<Pod> {
+    let terms = Arc::new(terms.clone());
+    each(pods, |pod| pod.terms = terms.clone())
+}
+
+pub fn saving() -> Terms {
+    Terms { eviction: EvictionTerms { never: false, checkpoints: true }, ..Terms::default() }
+}
+
+/// Plans at a second with victims allowed; the state must come out as it went in.
+pub fn planned_at(state: &mut ClusterState, policy: &Policy, second: i64) -> Plan {
+    state.advance(at(second));
+    let before = state.dump();
+    let plan = plan(state, policy, at(second));
+    assert_eq!(state.dump(), before, "planning leaves the state alone");
+    plan
+}
+
+/// `victim for claimant by rule, lost` for each eviction.
+pub fn evictions(plan: &Plan) -> Vec<String> {
+    let line = |it: &cluster_model::plan::Eviction| {
+        format!("{} for {} by {:?}, lost {}", it.gang.name, it.claimant.name, it.why, it.lost_gpu_seconds)
+    };
+    plan.evictions.iter().map(line).collect()
+}
+
+/// `gang: pod@node …` for each hold.
+pub fn holds(plan: &Plan) -> Vec<String> {
+    let members = |hold: &cluster_model::plan::Hold| {
+        let members = hold.members.iter().map(|member| format!("{}@{}", member.pod.name, member.node));
+        members.collect::<Vec<_>>().join(" ")
+    };
+    plan.holds.iter().map(|hold| format!("{}: {}", hold.gang.name, members(hold))).collect()
+}
+
+/// The pods of a gang end.
+pub fn gone(state: &mut ClusterState, name: &str) {
+    let key = GangKey::new("team", name);
+    let gang = state.gang(&key).expect("it is there");
+    let pods: Vec<_> = gang.members().map(|id| state.pod(id).pod().key.clone()).collect();
+    for pod in pods {
+        state.apply(Change::PodGone(pod));
+    }
+}
+
+fn reason_codes(plan: &Plan, gang: &str) -> Vec<&'static str> {
+    let found = plan.waiting.iter().find(|waiting| &*waiting.gang.name == gang);
+    found.into_iter().flat_map(|waiting| &waiting.reasons).map(WaitReason::code).collect()
+}
+
+/// Two teams that own 4 GPUs each of one node, and may use all 8 of them.
+fn two_teams(change: impl Fn(&mut Queue)) -> ClusterState {
+    let mut state = cluster([node("n", "H100", 8)]);
+    for name in ["a", "b"] {
+        let mut team = Queue {
+            limit: Some(Amounts { gpus: [("H100".into(), 8)].into(), ..Amounts::default() }),
+            ..queue(name, Some("org"), &[("H100", 4)])
+        };
+        change(&mut team);
+        state.apply(Change::Queue(team));
+    }
+    state.apply(Change::Queue(queue("org", None, &[("H100", 8)])));
+    state
+}
+
+#[test]
+fn nobody_gives_way_as_installed() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low", 1, 8), &["n"], 0));
+    add(&mut state, with_priority(gang("high", 1, 8), 2000));
+    let plan = planned_at(&mut state, &Policy::default(), 100);
+    assert_eq!((evictions(&plan), holds(&plan)), (vec![], vec![]));
+}
+
+#[test]
+fn a_gang_of_higher_priority_displaces_one_of_lower_priority_and_its_place_is_held() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low", 2, 4), &["n"], 40));
+    add(&mut state, with_priority(gang("high", 1, 8), 1));
+    let plan = planned_at(&mut state, &policy(), 100);
+    assert_eq!(evictions(&plan), ["low for high by Priority, lost 480"]);
+    assert_eq!(holds(&plan), ["high: high-0@n"]);
+    assert_eq!(plan.holds[0].expires, at(100 + 600));
+    assert_eq!(plan.look_again_at, Some(at(700)));
+    assert!(reason_codes(&plan, "high").contains(&"AwaitsVictims"), "{:?}", waiting(&plan));
+}
+
+#[test]
+fn equal_priority_displaces_nobody() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("one", 1, 8), &["n"], 0));
+    add(&mut state, gang("other", 1, 8));
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 100)), [""; 0]);
+}
+
+#[test]
+fn priority_within_a_tier_counts_in_ones_own_queue_only() {
+    for (queue_of_victim, priority, expected) in [("nlp", 1, 1), ("other", 1, 0), ("other", 1000, 1)] {
+        let mut state = cluster([node("n", "H100", 8)]);
+        state.apply(Change::Queue(queue("other", None, &[])));
+        add(&mut state, running(in_queue(gang("low", 1, 8), queue_of_victim), &["n"], 0));
+        add(&mut state, with_priority(gang("high", 1, 8), priority));
+        let plan = planned_at(&mut state, &policy(), 100);
+        assert_eq!(plan.evictions.len(), expected, "{queue_of_victim} {priority}");
+    }
+}
+
+#[test]
+fn who_must_stay_stays() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    let never = Terms { eviction: EvictionTerms { never: true, checkpoints: true }, ..Terms::default() };
+    add(&mut state, running(with_terms(gang("low", 1, 8), &never), &["n"], 0));
+    add(&mut state, with_priority(gang("high", 1, 8), 5000));
+    let plan = planned_at(&mut state, &policy(), 100);
+    assert_eq!(evictions(&plan), [""; 0]);
+}
+
+#[test]
+fn those_give_way_who_lose_least() {
+    let mut state = cluster([node("n1", "H100", 8), node("n2", "H100", 8), node("n3", "H100", 8)]);
+    add(&mut state, running(gang("long", 1, 8), &["n1"], 0));
+    let mut saved = running(with_terms(gang("saved", 1, 8), &saving()), &["n2"], 0);
+    saved[0].checkpointed = Some(at(95));
+    add(&mut state, saved);
+    add(&mut state, running(gang("young", 1, 8), &["n3"], 90));
+    add(&mut state, with_priority(gang("high", 1, 8), 1));
+    let plan = planned_at(&mut state, &policy(), 100);
+    assert_eq!(evictions(&plan), ["saved for high by Priority, lost 40"]);
+}
+
+#[test]
+fn a_checkpoint_counts_only_for_who_says_that_it_saves_its_state() {
+    let mut state = cluster([node("n1", "H100", 8), node("n2", "H100", 8)]);
+    let mut claims = running(gang("claims", 1, 8), &["n1"], 0);
+    claims[0].checkpointed = Some(at(99));
+    add(&mut state, claims);
+    add(&mut state, running(gang("young", 1, 8), &["n2"], 50));
+    add(&mut state, with_priority(gang("high", 1, 8), 1));
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 100)), ["young for high by Priority, lost 400"]);
+}
+
+#[test]
+fn a_gang_gives_way_whole_and_what_the_claimant_leaves_over_is_held_for_the_next() {
+    let mut state = cluster([node("n1", "H100", 8), node("n2", "H100", 8)]);
+    add(&mut state, running(gang("low", 2, 8), &["n1", "n2"], 0));
+    add(&mut state, with_priority(gang("high", 1, 8), 1));
+    add(&mut state, with_priority(gang("next", 1, 8), 0));
+    let plan = planned_at(&mut state, &policy(), 100);
+    assert_eq!(evictions(&plan), ["low for high by Priority, lost 1600"]);
+    // It fits where nobody has left yet: that is not a start.
+    assert_eq!(placements(&plan), [""; 0]);
+    assert_eq!(holds(&plan), ["high: high-0@n1", "next: next-0@n2"]);
+}
+
+#[test]
+fn nobody_gives_way_for_a_gang_that_would_not_fit_even_then() {
+    let mut state = cluster([node("n1", "H100", 8), node("n2", "H100", 8)]);
+    add(&mut state, running(gang("low", 1, 8), &["n1"], 0));
+    let never = Terms { eviction: EvictionTerms { never: true, checkpoints: false }, ..Terms::default() };
+    add(&mut state, running(with_terms(gang("stays", 1, 8), &never), &["n2"], 0));
+    add(&mut state, with_priority(gang("high", 2, 8), 1));
+    let plan = planned_at(&mut state, &policy(), 100);
+    assert_eq!((evictions(&plan), holds(&plan)), (vec![], vec![]));
+}
+
+#[test]
+fn only_as_many_give_way_as_are_needed() {
+    let mut state = cluster([node("n1", "H100", 8), node("n2", "H100", 8)]);
+    for (name, node, since) in
+        [("a", "n1", 10), ("b", "n1", 20), ("c", "n1", 30), ("d", "n1", 40), ("e", "n2", 50), ("f", "n2", 60)]
+    {
+        add(&mut state, running(gang(name, 1, 2), &[node], since));
+    }
+    // Four are free on n2 and none on n1.
+    add(&mut state, with_priority(gang("high", 1, 6), 1));
+    let plan = planned_at(&mut state, &policy(), 100);
+    assert_eq!(evictions(&plan), ["f for high by Priority, lost 80"]);
+    assert_eq!(holds(&plan), ["high: high-0@n2"]);
+}
+
+#[test]
+fn a_held_gang_lands_when_its_victims_are_gone_and_nobody_else_gets_its_place() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low", 1, 8), &["n"], 0));
+    add(&mut state, with_priority(gang("high", 1, 8), 1));
+    let first = planned_at(&mut state, &policy(), 100);
+    state.commit(&first).unwrap();
+    // Somebody more urgent comes meanwhile: what is held is not theirs, and those who leave leave once.
+    add(&mut state, with_priority(gang("urgent", 1, 8), 2));
+
+    let second = planned_at(&mut state, &policy(), 110);
+    assert_eq!((evictions(&second), holds(&second), placements(&second)), (vec![], vec![], vec![]));
+    assert_eq!(reason_codes(&second, "high"), ["AwaitsVictims"]);
+
+    gone(&mut state, "low");
+    let third = planned_at(&mut state, &policy(), 120);
+    assert_eq!(placements(&third), ["high: high-0@n"]);
+    assert_eq!(evictions(&third), [""; 0], "who starts in a plan does not give way in it");
+}
+
+#[test]
+fn each_claimant_lands_as_soon_as_there_is_room_for_it() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low-1", 1, 4), &["n"], 0));
+    add(&mut state, running(gang("low-2", 1, 4), &["n"], 0));
+    add(&mut state, with_priority(gang("high-1", 1, 4), 1));
+    add(&mut state, with_priority(gang("high-2", 1, 4), 1));
+    let first = planned_at(&mut state, &policy(), 100);
+    assert_eq!(first.evictions.len(), 2);
+    state.commit(&first).unwrap();
+    gone(&mut state, "low-2");
+    let second = planned_at(&mut state, &policy(), 110);
+    assert_eq!(placements(&second), ["high-1: high-1-0@n"]);
+    assert_eq!(reason_codes(&second, "high-2"), ["AwaitsVictims"]);
+}
+
+#[test]
+fn a_hold_that_ran_out_is_given_up_and_its_victims_are_not_evicted_again() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low", 1, 8), &["n"], 0));
+    add(&mut state, with_priority(gang("high", 1, 8), 1));
+    let first = planned_at(&mut state, &policy(), 100);
+    state.commit(&first).unwrap();
+    let second = planned_at(&mut state, &policy(), 700);
+    assert_eq!((evictions(&second), holds(&second), placements(&second)), (vec![], vec![], vec![]));
+    state.commit(&second).unwrap();
+    assert_eq!(state.held_gangs().len(), 0);
+    // Once they are gone after all, it is like any other gang.
+    gone(&mut state, "low");
+    let third = planned_at(&mut state, &policy(), 800);
+    assert_eq!(placements(&third), ["high: high-0@n"]);
+}
+
+#[test]
+fn who_leaves_too_slowly_is_not_counted_on_any_more() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low", 1, 4), &["n"], 50));
+    add(&mut state, running(gang("other", 1, 4), &["n"], 0));
+    add(&mut state, with_priority(gang("high", 1, 4), 1));
+    let first = planned_at(&mut state, &policy(), 100);
+    assert_eq!(evictions(&first), ["low for high by Priority, lost 200"]);
+    state.commit(&first).unwrap();
+    state.release(&GangKey::new("team", "high"));
+    let second = planned_at(&mut state, &policy(), 700);
+    assert_eq!(evictions(&second), ["other for high by Priority, lost 2800"], "low is still there");
+    assert_eq!(holds(&second), ["high: high-0@n"]);
+}
+
+#[test]
+fn a_gang_that_gave_way_is_not_displaced_by_the_same_claimant_again() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low", 1, 8), &["n"], 0));
+    add(&mut state, with_priority(gang("high", 1, 8), 1));
+    let first = planned_at(&mut state, &policy(), 100);
+    state.commit(&first).unwrap();
+    gone(&mut state, "low");
+    state.release(&GangKey::new("team", "high"));
+    add(&mut state, running(gang("low", 1, 8), &["n"], 800));
+    let second = planned_at(&mut state, &policy(), 900);
+    assert_eq!(evictions(&second), [""; 0]);
+    assert!(!reason_codes(&second, "high").is_empty());
+}
+
+#[test]
+fn a_queue_takes_back_its_quota_after_the_grace() {
+    let mut state = two_teams(|_| ());
+    add(&mut state, running(in_queue(gang("borrows", 1, 4), "b"), &["n"], 0));
+    add(&mut state, running(in_queue(gang("owns", 1, 4), "b"), &["n"], 50));
+    let claimant = each(in_queue(gang("claims", 1, 4), "a"), |pod| pod.created = at(100));
+    add(&mut state, claimant);
+
+    let early = planned_at(&mut state, &policy(), 200);
+    assert_eq!(evictions(&early), [""; 0]);
+    assert!(reason_codes(&early, "claims").contains(&"ReclaimsAt"), "{:?}", waiting(&early));
+    assert_eq!(early.look_again_at, Some(at(400)));
+
+    let late = planned_at(&mut state, &policy(), 400);
+    assert_eq!(evictions(&late), ["owns for claims by Reclaim, lost 1400"]);
+    assert_eq!(holds(&late), ["claims: claims-0@n"]);
+}
+
+#[test]
+fn nothing_is_taken_back_by_who_would_hold_more_than_it_owns() {
+    let mut state = two_teams(|_| ());
+    add(&mut state, running(in_queue(gang("b", 2, 4), "b"), &["n"], 0));
+    add(&mut state, in_queue(gang("claims", 1, 5), "a"));
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 1000)), [""; 0]);
+}
+
+#[test]
+fn a_queue_never_falls_below_what_it_owns_by_a_reclaim() {
+    let mut state = two_teams(|_| ());
+    // Six held, four owned: taking back two would need one who holds two, and there is none.
+    add(&mut state, running(in_queue(gang("b-1", 1, 3), "b"), &["n"], 0));
+    add(&mut state, running(in_queue(gang("b-2", 1, 3), "b"), &["n"], 0));
+    add(&mut state, in_queue(gang("claims", 1, 4), "a"));
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 1000)), [""; 0]);
+}
+
+#[test]
+fn several_claimants_of_one_plan_do_not_take_more_than_was_borrowed() {
+    let mut state = two_teams(|_| ());
+    for index in 0..8 {
+        add(&mut state, running(in_queue(gang(&format!("b-{index}"), 1, 1), "b"), &["n"], index));
+    }
+    for index in 0..6 {
+        add(&mut state, in_queue(gang(&format!("a-{index}"), 1, 1), "a"));
+    }
+    let plan = planned_at(&mut state, &policy(), 1000);
+    assert_eq!(plan.evictions.len(), 4);
+    assert!(plan.evictions.iter().all(|it| it.why == EvictionReason::Reclaim));
+    // The youngest lose least.
+    let victims: Vec<_> = plan.evictions.iter().map(|it| it.gang.name.to_string()).collect();
+    assert_eq!(victims, ["b-7", "b-6", "b-5", "b-4"]);
+}
+
+#[test]
+fn who_has_not_run_for_the_protected_time_is_left_alone() {
+    let mut state = two_teams(|team| {
+        team.reclaim = Reclaim { grace_seconds: 0, min_run_seconds: 600 };
+    });
+    add(&mut state, running(in_queue(gang("old", 1, 4), "b"), &["n"], 0));
+    add(&mut state, running(in_queue(gang("young", 1, 4), "b"), &["n"], 500));
+    add(&mut state, in_queue(gang("claims", 1, 4), "a"));
+    let plan = planned_at(&mut state, &policy(), 1000);
+    assert_eq!(evictions(&plan), ["old for claims by Reclaim, lost 4000"]);
+}
+
+#[test]
+fn with_credit_in_its_bank_a_queue_borrows_nothing() {
+    let bank = BankTerms { earn_millis: 1000, cap_gpu_seconds: 1_000_000 };
+    let mut state = two_teams(|team| team.bank = (&*team.name.to_string() == "b").then_some(bank));
+    // Nothing was used for an hour: credit for another one.
+    state.advance(at(3600));
+    add(&mut state, running(in_queue(gang("b-1", 1, 4), "b"), &["n"], 3600));
+    add(&mut state, running(in_queue(gang("b-2", 1, 4), "b"), &["n"], 3600));
+    add(&mut state, in_queue(gang("claims", 1, 4), "a"));
+    assert_eq!(planned_at(&mut state, &policy(), 3700).evictions.len(), 0);
+    assert_eq!(planned_at(&mut state, &policy(), 7300).evictions.len(), 1);
+}
+
+#[test]
+fn nobody_of_a_higher_tier_is_reclaimed() {
+    let mut state = two_teams(|_| ());
+    let borrows = with_priority(in_queue(gang("borrows", 2, 4), "b"), 4000);
+    add(&mut state, running(borrows, &["n"], 0));
+    add(&mut state, with_priority(in_queue(gang("claims", 1, 4), "a"), 2000));
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 1000)), [""; 0]);
+}
+
+#[test]
+fn a_full_queue_is_helped_by_those_below_it_even_if_nodes_are_free() {
+    let mut state = cluster([node("n1", "H100", 8), node("n2", "H100", 8)]);
+    state.apply(Change::Queue(queue("nlp", None, &[("H100", 8)])));
+    add(&mut state, running(gang("low-1", 1, 4), &["n1"], 0));
+    add(&mut state, running(gang("low-2", 1, 4), &["n1"], 50));
+    add(&mut state, with_priority(gang("high", 1, 4), 1));
+    let plan = planned_at(&mut state, &policy(), 100);
+    assert_eq!(evictions(&plan), ["low-2 for high by Priority, lost 200"]);
+}
+
+#[test]
+fn a_search_that_runs_out_of_its_bound_says_so() {
+    let mut state = cluster((0..9).map(|index| node(&format!("n{index}"), "H100", 8)));
+    for index in 0..9 {
+        let name = format!("low-{index}");
+        add(&mut state, running(gang(&name, 1, 8), &[&format!("n{index}")], 0));
+    }
+    add(&mut state, with_priority(gang("high", 9, 8), 1));
+    let mut policy = policy();
+    policy.eviction.candidates_max = 4;
+    let plan = planned_at(&mut state, &policy, 100);
+    assert_eq!(evictions(&plan), [""; 0]);
+    assert!(reason_codes(&plan, "high").contains(&"GaveUp"), "{:?}", waiting(&plan));
+    policy.eviction.candidates_max = 1000;
+    assert_eq!(planned_at(&mut state, &policy, 100).evictions.len(), 9);
+}
+
+#[test]
+fn a_gang_that_must_lie_in_one_rack_clears_the_rack_that_loses_least() {
+    let nodes = (0..6).map(|index| {
+        let mut node = node(&format!("n{index}"), "H100", 8);
+        node.topology = vec![format!("rack-{}", index / 2).as_str().into()];
+        node
+    });
+    let mut state = cluster(nodes);
+    for (index, since) in [90, 10, 60, 60, 95, 0].into_iter().enumerate() {
+        let name = format!("low-{index}");
+        add(&mut state, running(gang(&name, 1, 8), &[&format!("n{index}")], since));
+    }
+    let mut terms = Terms::default();
+    terms.topology.required = Some(cluster_model::Level(0));
+    add(&mut state, with_priority(with_terms(gang("high", 2, 8), &terms), 1));
+    let plan = planned_at(&mut state, &policy(), 100);
+    let victims: Vec<_> = plan.evictions.iter().map(|it| it.gang.name.to_string()).collect();
+    // 10 + 90, 40 + 40 or 5 + 100 seconds of 8 GPUs.
+    assert_eq!(victims, ["low-2", "low-3"], "{:?}", waiting(&plan));
+}

@@ -1,0 +1,226 @@
+//! `cargo xtask bugs`: is the judge awake? Each patch of `crates/placement/tests/bugs` puts one bug into a scratch copy of
+//! the pure crates; the random cases must find it. The product itself has no switch for any of them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use test_cluster::figures::{self, target_folder};
+
+use crate::commands::repository_root;
+
+const PATCHES: &str = "crates/placement/tests/bugs";
+
+/// Arguments of `cargo xtask bugs`.
+#[derive(Args)]
+pub struct BugsArgs {
+    /// Run only patches whose name contains one of these.
+    filters: Vec<String>,
+    /// The most cases until a bug must be found.
+    #[arg(long, default_value_t = 1_000)]
+    cases: u64,
+}
+
+/// What the cases say about a copy.
+enum Outcome {
+    /// No disagreement.
+    Agrees,
+    /// The judge disagrees, first in this case, and this is what it found.
+    Disagrees { case: u64, found: String },
+    /// It stopped by itself, at an assertion of its own.
+    Panics(String),
+}
+
+/// Applies each patch to a scratch copy, and runs the cases there.
+pub fn run(args: &BugsArgs) -> anyhow::Result<()> {
+    let scratch = target_folder().join("bugs");
+    let copy = Copy::new(&repository_root(), &scratch)?;
+    copy.refresh()?;
+    if let Outcome::Disagrees { found, .. } | Outcome::Panics(found) = judge(&scratch, args.cases)? {
+        bail!("without any patch, the judge disagrees: {found}");
+    }
+    let patches = patches(&args.filters)?;
+    let mut caught = 0u32;
+    for patch in &patches {
+        let name = patch.file_stem().unwrap_or_default().to_string_lossy();
+        copy.refresh()?;
+        apply(&scratch, patch)?;
+        match judge(&scratch, args.cases)? {
+            Outcome::Agrees => println!("missed  {name}"),
+            Outcome::Disagrees { case, found } => {
+                caught += 1;
+                println!("caught  {name}: in case {case}: {found}");
+            }
+            Outcome::Panics(message) => {
+                caught += 1;
+                println!("caught  {name}: {message}");
+            }
+        }
+    }
+    copy.refresh()?;
+    let reference = format!("of {}, each within {} cases", patches.len(), args.cases);
+    figures::print("judge.seeded_bugs_caught", f64::from(caught), "bugs", &reference);
+    let missed = patches.len() - caught as usize;
+    ensure!(missed == 0, "{missed} of {} bugs were missed", patches.len());
+    Ok(())
+}
+
+fn patches(filters: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = repository_root().join(PATCHES);
+    let entries = fs::read_dir(&folder).with_context(|| format!("failed to list {}", folder.display()))?;
+    let mut patches: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    let wanted = |path: &PathBuf| {
+        let name = path.to_string_lossy();
+        name.ends_with(".patch")
+            && (filters.is_empty() || filters.iter().any(|it| name.contains(it.as_str())))
+    };
+    patches.retain(wanted);
+    patches.sort();
+    Ok(patches)
+}
+
+fn apply(scratch: &Path, patch: &Path) -> anyhow::Result<()> {
+    let mut git = Command::new("git");
+    // One line of context must match: patches outlive changes around them.
+    git.args(["apply", "-p1", "-C1", "--recount", "--whitespace=nowarn"]).arg(patch).current_dir(scratch);
+    // The copy lies within a checkout, and is none of its files.
+    git.env("GIT_CEILING_DIRECTORIES", scratch.parent().unwrap_or(scratch));
+    let output = git.output().context("failed to start git")?;
+    if !output.status.success() {
+        bail!("{} does not apply: {}", patch.display(), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+fn judge(scratch: &Path, cases: u64) -> anyhow::Result<Outcome> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["run", "--quiet", "-p", "placement", "--example", "judge_cases", "--"])
+        .args([&cases.to_string(), "0", "1"])
+        .env("CARGO_TARGET_DIR", scratch.join("target"))
+        // A thousand cases of a build without any optimisation take longer than optimising a little.
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .current_dir(scratch);
+    let output = cargo.output().context("failed to start cargo")?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() {
+        return Ok(Outcome::Agrees);
+    }
+    if let Some(line) = stdout.lines().find_map(|line| line.strip_prefix("disagreement in case ")) {
+        let (case, found) = line.split_once(' ').context("a disagreement without a case")?;
+        return Ok(Outcome::Disagrees { case: case.parse()?, found: found.to_owned() });
+    }
+    match stderr.lines().position(|line| line.contains("panicked at")) {
+        Some(line) => Ok(Outcome::Panics(stderr.lines().skip(line).take(2).collect::<Vec<_>>().join(" "))),
+        None => bail!("the cases cannot be run: {stderr}"),
+    }
+}
+
+/// The crates that the cases need, and where they are copied.
+struct Copy {
+    root: PathBuf,
+    scratch: PathBuf,
+    crates: BTreeSet<String>,
+}
+
+impl Copy {
+    fn new(root: &Path, scratch: &Path) -> anyhow::Result<Self> {
+        let workspace = fs::read_to_string(root.join("Cargo.toml")).context("failed to read Cargo.toml")?;
+        let mut crates = BTreeSet::new();
+        let mut open = vec!["placement".to_owned()];
+        while let Some(name) = open.pop() {
+            let manifest = root.join("crates").join(&name).join("Cargo.toml");
+            let manifest = fs::read_to_string(&manifest)
+                .with_context(|| format!("failed to read {}", manifest.display()))?;
+            let named = manifest.lines().filter_map(|line| line.split_once(".workspace").map(|it| it.0));
+            let ours = |name: &&str| workspace.contains(&format!("\n{name} = {{ path = "));
+            open.extend(named.filter(ours).map(ToOwned::to_owned).filter(|name| !crates.contains(name)));
+            crates.insert(name);
+        }
+        Ok(Self { root: root.to_owned(), scratch: scratch.to_owned(), crates })
+    }
+
+    /// Makes the copy like the checkout again. Only files that differ are written, so that little is built again.
+    fn refresh(&self) -> anyhow::Result<()> {
+        let workspace = fs::read_to_string(self.root.join("Cargo.toml"))?;
+        let rest = workspace.find("[workspace.package]").context("Cargo.toml has no [workspace.package]")?;
+        let members: Vec<String> = self.crates.iter().map(|name| format!("\"crates/{name}\"")).collect();
+        let manifest = format!(
+            "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n{}",
+            members.join(", "),
+            &workspace[rest..]
+        );
+        write(&self.scratch.join("Cargo.toml"), manifest.as_bytes())?;
+        if !self.scratch.join("Cargo.lock").exists() {
+            write(&self.scratch.join("Cargo.lock"), &fs::read(self.root.join("Cargo.lock"))?)?;
+        }
+        for name in &self.crates {
+            let part = Path::new("crates").join(name);
+            for folder in ["src", "tests", "examples"] {
+                let folder = part.join(folder);
+                if self.root.join(&folder).exists() {
+                    mirror(&self.root.join(&folder), &self.scratch.join(&folder))?;
+                }
+            }
+            let manifest = fs::read_to_string(self.root.join(&part).join("Cargo.toml"))?;
+            write(&self.scratch.join(&part).join("Cargo.toml"), self.manifest(&manifest).as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Without what only tests and benchmarks need: it would take longer to build than all the rest.
+    fn manifest(&self, manifest: &str) -> String {
+        let mut section = "";
+        let mut kept = String::new();
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                section = line;
+            }
+            let name = line.split_once(".workspace").map(|it| it.0);
+            let is_ours = name.is_none_or(|name| self.crates.contains(name));
+            if section != "[[bench]]" && (section != "[dev-dependencies]" || is_ours) {
+                kept.push_str(line);
+                kept.push('\n');
+            }
+        }
+        kept
+    }
+}
+
+/// Copies a folder, and removes what is not in it.
+fn mirror(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("failed to create {}", to.display()))?;
+    let names = |folder: &Path| -> anyhow::Result<BTreeSet<_>> {
+        let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+        Ok(entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?)
+    };
+    let wanted = names(from)?;
+    for name in names(to)?.difference(&wanted) {
+        let stale = to.join(name);
+        if stale.is_dir() { fs::remove_dir_all(&stale) } else { fs::remove_file(&stale) }
+            .with_context(|| format!("failed to remove {}", stale.display()))?;
+    }
+    for name in &wanted {
+        let (from, to) = (from.join(name), to.join(name));
+        if from.is_dir() {
+            mirror(&from, &to)?;
+        } else {
+            write(&to, &fs::read(&from).with_context(|| format!("failed to read {}", from.display()))?)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == contents) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
+    }
+    fs::write(path, contents).with_context(|| format!("failed to write {}", path.display()))
+}
