@@ -1,11 +1,8 @@
 //! What a search asks: kinds and classes of nodes, domains, and who is where.
 
-use std::sync::Arc;
-
 use crate::classes::{ClassId, ClassLog, KindId, NodeClass, NodeKind};
 use crate::names::GpuType;
 use crate::nodes::NodeId;
-use crate::shapes::{PodShape, ShapeId};
 use crate::state::ClusterState;
 use crate::terms::Level;
 use crate::topology::{Domain, DomainId, ROOT};
@@ -148,10 +145,5 @@ impl ClusterState {
     /// Whether there is a class of this number.
     pub fn has_class(&self, id: ClassId) -> bool {
         self.nodes.classes().has(id)
-    }
-
-    /// What pods of a shape ask for.
-    pub fn shape(&self, id: ShapeId) -> &Arc<PodShape> {
-        self.shapes.get(id)
     }
 }

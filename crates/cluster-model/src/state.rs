@@ -183,6 +183,11 @@ impl ClusterState {
         slot.and_then(|slot| self.gangs.by_queue.get(&slot)).into_iter().flatten()
     }
 
+    /// What a queue itself holds, without the queues below it.
+    pub fn own_usage(&self, queue: &QueueName) -> Option<&QueueUsage> {
+        self.queues.own_usage(queue)
+    }
+
     /// How long gangs ran, as far as it was seen.
     pub fn history(&self) -> &History {
         &self.history

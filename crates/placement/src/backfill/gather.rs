@@ -11,7 +11,7 @@ use cluster_model::{ClusterState, DomainId, Fork, GpuType, Node};
 
 use crate::gang::{Group, Request, Shape};
 use crate::quota;
-use crate::search::{Searches, times_counted};
+use crate::search::{Searches, times_counted, would_take};
 
 /// Whether keeping what falls free would ever let the gang start: nothing is wrong with it, none of it runs, its queue has
 /// room for it, and the nodes that there are would do. Looks at every node.
@@ -36,9 +36,11 @@ fn has_room_alone(
 ) -> bool {
     let mut room: BTreeMap<Option<DomainId>, i64> = BTreeMap::new();
     for (id, node) in state.nodes() {
-        let Some(object) = node.object().filter(|object| takes(object, &group.shape, gpu_type)) else {
-            continue;
+        let Some(class) = state.class_of(id) else { continue };
+        let is_asked = |object: &&Node| {
+            is_asked(object, &group.shape, gpu_type) && would_take(state, state.class(class), &group.shape)
         };
+        let Some(object) = node.object().filter(is_asked) else { continue };
         let domain = match request.root.topology.required {
             None => None,
             Some(level) => match state.domain_of(id, level) {
@@ -54,12 +56,10 @@ fn has_room_alone(
     room.values().any(|room| *room >= members)
 }
 
-fn takes(node: &Node, shape: &Shape, gpu_type: Option<&GpuType>) -> bool {
+/// What only the node itself can say of whether members would go there; the rest is its class's.
+fn is_asked(node: &Node, shape: &Shape, gpu_type: Option<&GpuType>) -> bool {
     let selected = |(key, value)| node.labels.get::<std::sync::Arc<str>>(key) == Some(value);
-    node.schedulable
-        && (!node.spot || shape.takes_spot)
-        && (!shape.uses_gpus() || gpu_type.is_none() || node.gpu_type.as_ref() == gpu_type)
-        && node.taints.iter().all(|taint| taint.tolerated_by(&shape.tolerations))
+    (!shape.uses_gpus() || gpu_type.is_none() || node.gpu_type.as_ref() == gpu_type)
         && shape.node_selector.iter().all(selected)
 }
 

@@ -16,6 +16,7 @@ use cluster_model::{
 
 use super::fill::{Filler, Fronts};
 use super::ground::{GangIndex, Ground, SpotIndex};
+use super::leaving::has_room;
 use super::parts;
 use super::rules::{Claim, Taken};
 use super::slots::Work;
@@ -448,13 +449,4 @@ struct Here {
     free: Resources,
     asked: Resources,
     devices: Vec<DeviceUse>,
-}
-
-/// Whether nothing that is asked for is overcommitted, what is asked for already counted.
-fn has_room(asked: &Resources, free: &Resources) -> bool {
-    let fine = |asked: i64, free: i64| asked <= 0 || free >= 0;
-    fine(asked.gpus, free.gpus)
-        && fine(asked.cpu_millis, free.cpu_millis)
-        && fine(asked.memory_bytes, free.memory_bytes)
-        && fine(asked.pods, free.pods)
 }

@@ -61,7 +61,7 @@ impl Leaving {
 }
 
 /// Whether nothing that is asked for is overcommitted, what is asked for already counted.
-fn has_room(asked: &Resources, free: &Resources) -> bool {
+pub(super) fn has_room(asked: &Resources, free: &Resources) -> bool {
     let fine = |asked: i64, free: i64| asked <= 0 || free >= 0;
     fine(asked.gpus, free.gpus)
         && fine(asked.cpu_millis, free.cpu_millis)

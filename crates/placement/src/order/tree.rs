@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_model::{ClusterState, GangKey, Queue, QueueName, QueueUsage};
+use cluster_model::{ClusterState, GangKey, Queue, QueueName};
 use jiff::Timestamp;
 
 use crate::order::classes::Class;
@@ -207,24 +207,12 @@ fn place(state: &ClusterState, node: &Node, class: &Class) -> Place {
             Place { borrows, share: Share::of(state, queue, usage, node.past, borrows) }
         }
         Kind::Own(name) => {
-            let Some((above, usage)) = state.queue(name) else { return no_queue };
-            let mut usage = usage.clone();
-            for (_, held) in state.queues_below(Some(name)) {
-                take_away(&mut usage, held);
-            }
+            let above = state.queue(name).zip(state.own_usage(name));
+            let Some(((above, _), usage)) = above else { return no_queue };
             let own = Queue { half_life_seconds: above.half_life_seconds, ..Queue::new(name.clone()) };
-            Place { borrows: true, share: Share::of(state, &own, &usage, node.past, true) }
+            Place { borrows: true, share: Share::of(state, &own, usage, node.past, true) }
         }
     }
-}
-
-/// Takes away what a queue below holds.
-fn take_away(usage: &mut QueueUsage, below: &QueueUsage) {
-    for (gpu_type, gpus) in &below.gpus {
-        *usage.gpus.entry(gpu_type.clone()).or_default() -= gpus;
-    }
-    usage.cpu_millis -= below.cpu_millis;
-    usage.memory_bytes -= below.memory_bytes;
 }
 
 /// Queues under one parent, those that are entitled before those that borrow.

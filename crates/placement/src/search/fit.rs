@@ -123,7 +123,7 @@ fn count<T>(items: impl Iterator<Item = T>) -> i64 {
 }
 
 /// Whether nodes of the class take members, whatever is free and whichever way their devices are known.
-pub(super) fn would_take(state: &ClusterState, class: &NodeClass, shape: &Shape) -> bool {
+pub(crate) fn would_take(state: &ClusterState, class: &NodeClass, shape: &Shape) -> bool {
     matches!(takes(state, class, shape), Ok(()) | Err(Refused::Counted))
 }
 

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use cluster_model::plan::{MemberPlacement, WaitReason};
 use cluster_model::{ClusterState, Fork, GpuType, Moment, Place, Terms};
 
-pub(crate) use self::fit::times_counted;
+pub(crate) use self::fit::{times_counted, would_take};
 
 use self::ranking::Ask;
 use self::rankings::Rankings;
