@@ -1,5 +1,14 @@
 // A made-up cluster, the same on each start: 10,000 runs, 1,000 nodes in 125 racks, a tree of queues.
-import type { MemberView, NodeView, QueueView, RunCostView, RunPhase, RunSummary, RunView } from "../src/api/types.ts";
+import type {
+  MemberView,
+  NodeView,
+  QueueView,
+  RunCostView,
+  RunPhase,
+  RunSummary,
+  RunView,
+  Why,
+} from "../src/api/types.ts";
 
 export const RUNS = 10_000;
 export const NODES = 1_000;
@@ -121,6 +130,20 @@ export function makeRunView(run: RunSummary): RunView {
     attempts: [{ number: 1, jobName: `${run.name}-1`, jobUid: "6f0c3f6e-2c1d-4a9a-9d55-0f4f0b2a7c11", ...over }],
     reasons,
   };
+}
+
+export function makeWhy(run: RunSummary, now: number): Why {
+  const { namespace, name, phase, createdAt, memberCounts } = run;
+  const offer = { code: "FewerGpus", message: "with 4 GPUs per member" };
+  const outlook = {
+    jobsAhead: 2,
+    gpusAhead: 96,
+    jobsWaiting: 12,
+    plannedAt: time(now),
+    forecast: { p50Seconds: 720, p90Seconds: 2400, madeAt: time(now), wouldStartNow: [offer] },
+  };
+  const waits = phase === "Pending" ? { outlook } : {};
+  return { namespace, name, phase, createdAt, memberCounts, reasons: makeRunView(run).reasons, ...waits };
 }
 
 export function makeMembers(run: RunSummary): MemberView[] {

@@ -6,7 +6,17 @@ import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 
 import type { CostReport, RunSummary } from "../src/api/types.ts";
-import { decimal, makeMembers, makeNodes, makeQueues, makeRunCost, makeRuns, makeRunView, time } from "./mock-data.ts";
+import {
+  decimal,
+  makeMembers,
+  makeNodes,
+  makeQueues,
+  makeRunCost,
+  makeRuns,
+  makeRunView,
+  makeWhy,
+  time,
+} from "./mock-data.ts";
 
 export const TOKEN = "a-token-that-the-mock-accepts";
 const SESSION = "__Host-warpyard-session=mock";
@@ -99,6 +109,7 @@ function read(world: World, request: IncomingMessage, url: URL, response: Server
   if (first !== "namespaces" || !run)
     return problem(response, 404, "NotFound", `there is no run ${namespace}/${name}`, "see all runs");
   if (sub === "members") return json(response, page(makeMembers(run), query, 500));
+  if (sub === "why") return json(response, makeWhy(run, Date.now()));
   if (sub === "cost") return json(response, makeRunCost(run, Date.now()));
   if (sub === "stop") {
     const stopped = { ...run, stop: true, phase: "Stopped" as const, finishedAt: time(Date.now()) };

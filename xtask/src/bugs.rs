@@ -1,5 +1,6 @@
-//! `cargo xtask bugs`: is the judge awake? Each patch of `crates/placement/tests/bugs` puts one bug into a scratch copy of
-//! the pure crates; the random cases must find it. The product itself has no switch for any of them.
+//! `cargo xtask bugs`: are the judges awake? Each patch puts one bug into a scratch copy of the pure crates; random cases
+//! must find it. Bugs of plans are found by `plan-check`, bugs of the rules on nodes by the oracle. The product itself has no
+//! switch for any of them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,20 +9,58 @@ use std::{fs, io};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use test_cluster::engine_bin;
 use test_cluster::figures::{self, target_folder};
 
 use crate::commands::repository_root;
+use crate::engine;
 
-const PATCHES: &str = "crates/placement/tests/bugs";
+/// Who must find the bugs of a folder.
+struct Suite {
+    /// Where the patches are.
+    patches: &'static str,
+    /// Under which id the number of bugs found is printed.
+    figure: &'static str,
+    /// The most cases until a bug must be found, unless told otherwise.
+    cases: u64,
+    /// What is run: arguments of cargo for so many cases.
+    command: fn(u64) -> anyhow::Result<Vec<String>>,
+}
+
+const SUITES: [Suite; 2] = [
+    Suite {
+        patches: "crates/placement/tests/bugs",
+        figure: "judge.seeded_bugs_caught",
+        cases: 1_000,
+        command: |cases| {
+            let words = ["-p", "placement", "--example", "judge_cases", "--", &cases.to_string(), "0", "1"];
+            Ok(words.map(ToOwned::to_owned).to_vec())
+        },
+    },
+    Suite {
+        patches: "crates/filter-fuzz/tests/bugs",
+        figure: "oracle.seeded_bugs_caught",
+        // As many as CI compares.
+        cases: 2_000,
+        command: |cases| {
+            let oracle = engine_bin::find("filter-oracle")?.display().to_string();
+            let words = ["-p", "filter-fuzz", "--", "--oracle", &oracle, "--cases", &cases.to_string()];
+            let first_only = ["--no-shrink", "--disagreements-max", "1"];
+            Ok(words.into_iter().chain(first_only).map(ToOwned::to_owned).collect())
+        },
+    },
+];
+/// What both need is copied.
+const PACKAGES: [&str; 2] = ["placement", "filter-fuzz"];
 
 /// Arguments of `cargo xtask bugs`.
 #[derive(Args)]
 pub struct BugsArgs {
     /// Run only patches whose name contains one of these.
     filters: Vec<String>,
-    /// The most cases until a bug must be found.
-    #[arg(long, default_value_t = 1_000)]
-    cases: u64,
+    /// The most cases until a bug must be found; 1,000 for plans and 2,000 for nodes unless given.
+    #[arg(long)]
+    cases: Option<u64>,
 }
 
 /// What the cases say about a copy.
@@ -38,38 +77,48 @@ enum Outcome {
 pub fn run(args: &BugsArgs) -> anyhow::Result<()> {
     let scratch = target_folder().join("bugs");
     let copy = Copy::new(&repository_root(), &scratch)?;
-    copy.refresh()?;
-    if let Outcome::Disagrees { found, .. } | Outcome::Panics(found) = judge(&scratch, args.cases)? {
-        bail!("without any patch, the judge disagrees: {found}");
-    }
-    let patches = patches(&args.filters)?;
-    let mut caught = 0u32;
-    for patch in &patches {
-        let name = patch.file_stem().unwrap_or_default().to_string_lossy();
-        copy.refresh()?;
-        apply(&scratch, patch)?;
-        match judge(&scratch, args.cases)? {
-            Outcome::Agrees => println!("missed  {name}"),
-            Outcome::Disagrees { case, found } => {
-                caught += 1;
-                println!("caught  {name}: in case {case}: {found}");
-            }
-            Outcome::Panics(message) => {
-                caught += 1;
-                println!("caught  {name}: {message}");
-            }
+    engine::run(&engine::EngineArgs { only: vec!["filter-oracle".to_owned()] })?;
+    let mut missed = Vec::new();
+    for suite in &SUITES {
+        let patches = patches(suite.patches, &args.filters)?;
+        if !patches.is_empty() {
+            missed.extend(run_suite(suite, &patches, args.cases.unwrap_or(suite.cases), &copy)?);
         }
     }
     copy.refresh()?;
-    let reference = format!("of {}, each within {} cases", patches.len(), args.cases);
-    figures::print("judge.seeded_bugs_caught", f64::from(caught), "bugs", &reference);
-    let missed = patches.len() - caught as usize;
-    ensure!(missed == 0, "{missed} of {} bugs were missed", patches.len());
+    ensure!(missed.is_empty(), "{} bugs were missed: {}", missed.len(), missed.join(", "));
     Ok(())
 }
 
-fn patches(filters: &[String]) -> anyhow::Result<Vec<PathBuf>> {
-    let folder = repository_root().join(PATCHES);
+/// Runs the patches of one suite, and returns the names of those that were missed.
+fn run_suite(suite: &Suite, patches: &[PathBuf], cases: u64, copy: &Copy) -> anyhow::Result<Vec<String>> {
+    let command = (suite.command)(cases)?;
+    copy.refresh()?;
+    if let Outcome::Disagrees { found, .. } | Outcome::Panics(found) = judge(&copy.scratch, &command)? {
+        bail!("without any patch, the judge disagrees: {found}");
+    }
+    let mut missed = Vec::new();
+    for patch in patches {
+        let name = patch.file_stem().unwrap_or_default().to_string_lossy();
+        copy.refresh()?;
+        apply(&copy.scratch, patch)?;
+        match judge(&copy.scratch, &command)? {
+            Outcome::Agrees => {
+                println!("missed  {name}");
+                missed.push(name.into_owned());
+            }
+            Outcome::Disagrees { case, found } => println!("caught  {name}: in case {case}: {found}"),
+            Outcome::Panics(message) => println!("caught  {name}: {message}"),
+        }
+    }
+    let reference = format!("of {}, each within {cases} cases", patches.len());
+    let caught = figures::count(patches.len() - missed.len());
+    figures::print(suite.figure, caught, "bugs", &reference);
+    Ok(missed)
+}
+
+fn patches(folder: &str, filters: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = repository_root().join(folder);
     let entries = fs::read_dir(&folder).with_context(|| format!("failed to list {}", folder.display()))?;
     let mut patches: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     let wanted = |path: &PathBuf| {
@@ -95,11 +144,11 @@ fn apply(scratch: &Path, patch: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn judge(scratch: &Path, cases: u64) -> anyhow::Result<Outcome> {
+fn judge(scratch: &Path, command: &[String]) -> anyhow::Result<Outcome> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["run", "--quiet", "-p", "placement", "--example", "judge_cases", "--"])
-        .args([&cases.to_string(), "0", "1"])
+        .args(["run", "--quiet"])
+        .args(command)
         .env("CARGO_TARGET_DIR", scratch.join("target"))
         // A thousand cases of a build without any optimisation take longer than optimising a little.
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
@@ -131,7 +180,7 @@ impl Copy {
     fn new(root: &Path, scratch: &Path) -> anyhow::Result<Self> {
         let workspace = fs::read_to_string(root.join("Cargo.toml")).context("failed to read Cargo.toml")?;
         let mut crates = BTreeSet::new();
-        let mut open = vec!["placement".to_owned()];
+        let mut open = PACKAGES.map(ToOwned::to_owned).to_vec();
         while let Some(name) = open.pop() {
             let manifest = root.join("crates").join(&name).join("Cargo.toml");
             let manifest = fs::read_to_string(&manifest)
@@ -160,7 +209,7 @@ impl Copy {
         }
         for name in &self.crates {
             let part = Path::new("crates").join(name);
-            for folder in ["src", "tests", "examples"] {
+            for folder in ["src", "tests", "examples", "cases"] {
                 let folder = part.join(folder);
                 if self.root.join(&folder).exists() {
                     mirror(&self.root.join(&folder), &self.scratch.join(&folder))?;

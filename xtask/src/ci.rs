@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use test_cluster::figures;
 
+use crate::bench::oracle;
 use crate::commands::{self, cargo};
 use crate::{deny, e2e, engine, experiments, packages, portal, quickstart};
 
@@ -46,6 +47,7 @@ const STEPS: &[Step] = &[
     Step { name: "portal", run: portal::check },
     Step { name: "browser", run: portal::browse_mocked },
     Step { name: ENGINE, run: || engine::run(&engine::EngineArgs::default()) },
+    Step { name: "oracle", run: oracle::run_shard },
     Step { name: TOOLS, run: deny::install },
     Step { name: "dependencies", run: deny::check },
     Step { name: "e2e", run: || e2e::run(&e2e::E2eArgs::default()) },

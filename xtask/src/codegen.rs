@@ -39,6 +39,14 @@ pub fn generated_files() -> anyhow::Result<Vec<GeneratedFile>> {
         path: "docs/reference/cli.md".to_owned(),
         content: cli::cli_reference_markdown(),
     });
+    files.push(GeneratedFile {
+        path: "docs/reference/metrics.md".to_owned(),
+        content: scheduler::metrics::table::reference_markdown(),
+    });
+    files.push(GeneratedFile {
+        path: "deploy/grafana/warpyard-scheduler.json".to_owned(),
+        content: scheduler::dashboard::dashboard_json(),
+    });
     Ok(files)
 }
 

@@ -24,16 +24,19 @@ use test_cluster::engine_bin::{self, GO_VERSION_MIN, SERVERS, Server};
 #[derive(clap::Args, Debug, Default)]
 pub struct EngineArgs {
     /// Only these servers, separated by commas: etcd, kube-apiserver, kube-controller-manager, kube-scheduler,
-    /// kubectl, kwok.
+    /// kubectl, kwok, filter-oracle.
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
 }
 
 /// Makes sure that every server asked for can be run, and prints where each is.
 pub fn run(args: &EngineArgs) -> anyhow::Result<()> {
-    let wanted = wanted_servers(&args.only)?;
+    let mut wanted = wanted_servers(&args.only)?;
     if let Some(dir) = engine_bin::given_dir() {
-        return check_given(&wanted, &dir);
+        wanted = check_given(&wanted, &dir, !args.only.is_empty())?;
+        if wanted.is_empty() {
+            return Ok(());
+        }
     }
     let go = usable_go()?;
     let cache = engine_bin::cache_dir()?;
@@ -66,14 +69,29 @@ fn wanted_servers(only: &[String]) -> anyhow::Result<Vec<&'static Server>> {
         .collect())
 }
 
-fn check_given(wanted: &[&'static Server], dir: &Path) -> anyhow::Result<()> {
-    eprintln!("Nothing is built: {} names {}.", engine_bin::GIVEN_BINARIES_VARIABLE, dir.display());
+/// Looks at the binaries that the developer brings, and returns what must be built all the same: programs of our own,
+/// if they are asked for by name. Who only brings servers may have no Go.
+fn check_given(
+    wanted: &[&'static Server],
+    dir: &Path,
+    is_by_name: bool,
+) -> anyhow::Result<Vec<&'static Server>> {
+    eprintln!("No server is built: {} names {}.", engine_bin::GIVEN_BINARIES_VARIABLE, dir.display());
+    let mut ours = Vec::new();
     for server in wanted {
+        if server.is_ours {
+            if is_by_name {
+                ours.push(*server);
+            } else {
+                eprintln!("{} is not built: name it with --only, it needs Go.", server.name);
+            }
+            continue;
+        }
         let path = server.find()?;
         eprintln!("{}: {}", server.name, version_of(server, &path)?);
         println!("{} {}", server.name, path.display());
     }
-    Ok(())
+    Ok(ours)
 }
 
 fn version_of(server: &Server, path: &Path) -> anyhow::Result<String> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
@@ -87,6 +87,8 @@ fn the_fence_covers_every_write_that_the_scheduler_may_make() {
         .flat_map(|policy| list(&policy["spec"]["matchConstraints"]["resourceRules"]))
         .collect();
     let before_leadership = [("coordination.k8s.io", "leases"), ("warpyard.dev", "schedulerepochs")];
+    // A question in the form of a write: nothing is stored.
+    let questions = [("authentication.k8s.io", "tokenreviews")];
     for role in manifests("deploy/rbac-scheduler.yaml") {
         for rule in list(&role["rules"]) {
             for (group, resource, verb) in each_right(&rule) {
@@ -104,12 +106,47 @@ fn the_fence_covers_every_write_that_the_scheduler_may_make() {
                     has("apiGroups", &group) && has("resources", &resource) && has("operations", operation)
                 });
                 assert!(
-                    covered || before_leadership.contains(&(group.as_str(), resource.as_str())),
+                    covered
+                        || before_leadership
+                            .iter()
+                            .chain(&questions)
+                            .any(|it| *it == (group.as_str(), resource.as_str())),
                     "deploy/fence.yaml does not cover {verb} of {resource} in group `{group}`"
                 );
             }
         }
     }
+}
+
+#[test]
+fn only_the_scheduler_writes_holds_and_it_deletes_only_pods_of_its_own() {
+    let policy = |path: &str, name: &str| {
+        let found = manifests(path).into_iter();
+        let mut found = found.filter(|it| it["metadata"]["name"] == name);
+        let is = |it: &serde_json::Value, kind: &str| it["kind"] == kind;
+        let policy = found.find(|it| is(it, "ValidatingAdmissionPolicy")).expect("the policy is there");
+        let binding = found.find(|it| is(it, "ValidatingAdmissionPolicyBinding")).expect("it is bound");
+        assert_eq!(binding["spec"]["validationActions"], serde_json::json!(["Deny"]), "{path}");
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail", "{path}");
+        policy
+    };
+    let expressions = |policy: &serde_json::Value| -> Vec<String> {
+        let texts = list(&policy["spec"]["validations"]);
+        texts.iter().filter_map(|it| it["expression"].as_str().map(str::to_owned)).collect()
+    };
+    let holds = policy("deploy/holds.yaml", "warpyard-holds");
+    let rule = &holds["spec"]["matchConstraints"]["resourceRules"][0];
+    assert!(list(&rule["resources"]).contains(&"holds".into()), "{rule}");
+    assert_eq!(rule["operations"], serde_json::json!(["CREATE", "UPDATE"]));
+    assert!(holds["spec"]["matchConditions"].is_null(), "nobody is let through before the check");
+    let scheduler = "request.userInfo.username == 'system:serviceaccount:warpyard-system:warpyard-scheduler'";
+    assert_eq!(expressions(&holds), [format!("{scheduler} || 'system:masters' in request.userInfo.groups")]);
+
+    let fence = policy("deploy/fence.yaml", "warpyard-fence");
+    let own = format!("oldObject.spec.schedulerName == '{}'", api_types::names::SCHEDULER_NAME);
+    let not_a_deletion = "request.operation != 'DELETE' || request.resource.resource != 'pods' || ";
+    let found = expressions(&fence);
+    assert!(found.contains(&format!("{not_a_deletion}{own}")), "{found:?}");
 }
 
 #[test]
@@ -158,6 +195,62 @@ fn no_file_holds_a_machine_path() {
             );
         }
     }
+}
+
+#[test]
+fn nothing_that_is_installed_calls_a_webhook() {
+    for (path, object) in installed() {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        assert!(!kind.contains("Webhook"), "{path} installs a {kind}: while it is down, it blocks everybody");
+    }
+}
+
+#[test]
+fn no_role_that_is_installed_reads_secrets() {
+    let mut roles = 0;
+    for (path, role) in installed() {
+        for rule in list(&role["rules"]) {
+            roles += 1;
+            for (group, resource, verb) in each_right(&rule) {
+                // Secrets are in the core group.
+                let may_be_meant = ["", "*"].contains(&group.as_str());
+                let named = may_be_meant && resource == "*"
+                    || resource == "secrets"
+                    || resource.starts_with("secrets/");
+                assert!(!named, "{path}: {} may {verb} {resource}", role["metadata"]["name"]);
+            }
+        }
+    }
+    assert!(roles > 0, "no role was found in deploy/");
+}
+
+#[test]
+fn every_test_that_is_named_against_a_known_failure_exists() {
+    const PAGE: &str = "docs/reference/known-failures.md";
+    let page = fs::read_to_string(repository_root().join(PAGE)).expect("the page exists");
+    // What is quoted and has at least five words is a test's name.
+    let named: BTreeSet<&str> =
+        page.split('`').skip(1).step_by(2).filter(|quoted| quoted.split('_').count() >= 5).collect();
+    assert!(named.len() > 40, "{PAGE} names only {} tests", named.len());
+    let sources: Vec<String> = project_files()
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter_map(|path| fs::read_to_string(repository_root().join(path)).ok())
+        .collect();
+    for name in named {
+        let definition = format!("fn {name}(");
+        let exists = sources.iter().any(|source| source.contains(&definition));
+        assert!(exists, "{PAGE} names the test {name}, which does not exist");
+    }
+}
+
+/// Every object in `deploy/`, with the file that it is in.
+fn installed() -> Vec<(String, serde_json::Value)> {
+    let files = project_files().into_iter().map(|path| path.display().to_string());
+    let files = files.filter(|path| {
+        path.starts_with("deploy/") && Path::new(path).extension().is_some_and(|it| it == "yaml")
+    });
+    files.flat_map(|path| manifests(&path).into_iter().map(move |object| (path.clone(), object))).collect()
 }
 
 fn manifests(path: &str) -> Vec<serde_json::Value> {

@@ -13,7 +13,9 @@ mod cost;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use api_types::rest::{MemberView, NodeView, Page, Problem, QueueView, RunSummary, RunView, WhoAmI, Why};
+use api_types::rest::{
+    Board, MemberView, NodeView, Page, Problem, QueueView, RunSummary, RunView, WhoAmI, Why,
+};
 use api_types::{JobFile, RunPhase};
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
@@ -26,6 +28,9 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(35);
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// The largest answer read: a page of 500 summaries is below 1 MiB, one run with its command below 16 MiB.
 const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// A snapshot of 100,000 pods is below 100 MiB.
+const SNAPSHOT_BYTES_MAX: usize = 1024 * 1024 * 1024;
+const SNAPSHOT_TIME_MAX: Duration = Duration::from_mins(10);
 
 /// Why a call gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -203,6 +208,18 @@ impl Client {
         self.call(self.request(Method::GET, &["v1", "queues", name])).await
     }
 
+    /// `getBoard`
+    pub async fn board(&self, limit: u16) -> Result<Board, Error> {
+        let request = self.request(Method::GET, &["v1", "board"]);
+        self.call(with_query(request, [("limit", Some(limit.to_string()))])).await
+    }
+
+    /// `getSnapshot`: what the scheduler's last plan was made from, as JSON.
+    pub async fn snapshot(&self) -> Result<Vec<u8>, Error> {
+        let request = self.request(Method::GET, &["v1", "snapshot"]).timeout(SNAPSHOT_TIME_MAX);
+        Ok(self.answer_within(request, SNAPSHOT_BYTES_MAX).await?.2)
+    }
+
     fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
         let mut url = self.server.clone();
         url.path_segments_mut().expect("checked: the server has a host").pop_if_empty().extend(path);
@@ -216,9 +233,17 @@ impl Client {
 
     /// What a successful answer holds.
     async fn answer(&self, request: RequestBuilder) -> Result<(StatusCode, HeaderMap, Vec<u8>), Error> {
+        self.answer_within(request, ANSWER_BYTES_MAX).await
+    }
+
+    async fn answer_within(
+        &self,
+        request: RequestBuilder,
+        bytes_max: usize,
+    ) -> Result<(StatusCode, HeaderMap, Vec<u8>), Error> {
         let response = request.send().await.map_err(|source| self.transport(source))?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = self.body(response).await?.ok_or_else(|| self.unexpected(status))?;
+        let body = self.body(response, bytes_max).await?.ok_or_else(|| self.unexpected(status))?;
         if status.is_success() {
             return Ok((status, headers, body));
         }
@@ -226,10 +251,10 @@ impl Client {
     }
 
     /// The body, or `None` if it is longer than any answer.
-    async fn body(&self, mut response: Response) -> Result<Option<Vec<u8>>, Error> {
+    async fn body(&self, mut response: Response, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|source| self.transport(source))? {
-            if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            if body.len() + chunk.len() > bytes_max {
                 return Ok(None);
             }
             body.extend_from_slice(&chunk);

@@ -6,6 +6,7 @@
 //!                                                                                        (impersonation)
 //!   Kubernetes ── watch ─► cluster_cache (runs, queues, nodes, pods) ─┬─► every reader
 //!                                                                     └─► events ─► every open page
+//!   the scheduler's leader ── why, and when ─► outlook, board
 //!   PostgreSQL ── ledger, in the caller's scope ─► cost
 //! ```
 //!
@@ -19,6 +20,7 @@ pub mod cache;
 pub mod cost;
 pub mod events;
 pub mod http;
+pub mod leader;
 pub mod metrics;
 pub mod names;
 pub mod openapi;

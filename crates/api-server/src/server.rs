@@ -24,6 +24,7 @@ use crate::events::Events;
 use crate::http::problem::ApiError;
 use crate::http::request_body;
 use crate::http::security_headers;
+use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::openapi;
 use crate::portal;
@@ -53,6 +54,7 @@ pub struct Server {
     sessions: Sessions,
     behind_tls: bool,
     ledger: Option<Ledger>,
+    leader: Leader,
 }
 
 impl Server {
@@ -62,6 +64,7 @@ impl Server {
             authenticator: Authenticator::new(client.clone()),
             authorizer: Authorizer::new(client.clone()),
             events: Events::default(),
+            leader: Leader::new(client.clone()),
             client,
             cache,
             default_image,
@@ -101,6 +104,11 @@ impl Server {
     /// The ledger, if one was configured.
     pub fn ledger(&self) -> Result<&Ledger, ApiError> {
         self.ledger.as_ref().ok_or_else(ledger::not_configured)
+    }
+
+    /// The scheduler's leader.
+    pub fn leader(&self) -> &Leader {
+        &self.leader
     }
 
     /// Finds out who calls.
@@ -210,7 +218,9 @@ pub(crate) fn protected_routes() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(operations::members::list))
         .routes(routes!(operations::queues::list))
         .routes(routes!(operations::queues::get))
+        .routes(routes!(operations::board::get))
         .routes(routes!(operations::nodes::list))
+        .routes(routes!(operations::snapshot::get))
         .routes(routes!(operations::events::stream))
         .routes(routes!(operations::cost::of_run))
         .routes(routes!(operations::cost::report))

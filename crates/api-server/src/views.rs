@@ -74,12 +74,12 @@ pub fn run_view(run: &Run, queues: &QueueIndex, readable: &BTreeSet<String>) -> 
         image: run.spec.image.clone(),
         command: run.spec.command.clone(),
         attempts: run.status.as_ref().map(|status| status.attempts.clone()).unwrap_or_default(),
-        reasons: shown_reasons(run, readable),
+        reasons: shown(reasons(run), readable),
     }
 }
 
-/// Why a run is where it is, without the numbers of queues that are not `readable`.
-pub fn why(run: &Run, queues: &QueueIndex, readable: &BTreeSet<String>) -> Why {
+/// Why a run is where it is, for these reasons, without the numbers of queues that are not `readable`.
+pub fn why(run: &Run, queues: &QueueIndex, reasons: &[Reason], readable: &BTreeSet<String>) -> Why {
     let status = run.status.clone().unwrap_or_default();
     Why {
         namespace: run.metadata.namespace.clone().unwrap_or_default(),
@@ -91,7 +91,8 @@ pub fn why(run: &Run, queues: &QueueIndex, readable: &BTreeSet<String>) -> Why {
         finished_at: status.finished_at.as_ref().map(rfc3339),
         message: status.message.clone(),
         member_counts: status.members,
-        reasons: shown_reasons(run, readable),
+        reasons: shown(reasons, readable),
+        outlook: None,
     }
 }
 
@@ -126,14 +127,17 @@ fn borrowed_gpus(queue: &Queue, used: &BTreeMap<String, u32>) -> BTreeMap<String
     used.iter().filter_map(beyond).collect()
 }
 
-/// The queues whose numbers the run's reasons give: its own, and those above it.
-pub fn queues_in_reasons(run: &Run) -> BTreeSet<String> {
-    let reasons = run.status.as_ref().map(reasons_to_wait).unwrap_or_default();
+/// Why the run waits, as its status says.
+pub fn reasons(run: &Run) -> &[Reason] {
+    run.status.as_ref().map(reasons_to_wait).unwrap_or_default()
+}
+
+/// The queues whose numbers reasons give: the run's own, and those above it.
+pub fn queues_in_reasons(reasons: &[Reason]) -> BTreeSet<String> {
     reasons.iter().filter_map(|reason| reason.queue.clone()).collect()
 }
 
-fn shown_reasons(run: &Run, readable: &BTreeSet<String>) -> Vec<Reason> {
-    let reasons = run.status.as_ref().map(reasons_to_wait).unwrap_or_default();
+fn shown(reasons: &[Reason], readable: &BTreeSet<String>) -> Vec<Reason> {
     reasons.iter().map(|reason| without_foreign_numbers(reason, readable)).collect()
 }
 
@@ -175,7 +179,7 @@ mod tests {
     use api_types::run::{Reason, Waiting};
     use api_types::{Queue, QueueSpec, Run, RunPhase, RunSpec, RunStatus};
 
-    use super::{queue_view, queues_in_reasons, run_summary, run_view, why};
+    use super::{queue_view, queues_in_reasons, reasons, run_summary, run_view, why};
     use crate::cache::queue_index::QueueIndex;
 
     fn waiting_run(phase: RunPhase) -> Run {
@@ -211,7 +215,7 @@ mod tests {
         let summary = run_summary(&run, &queues());
         assert_eq!(summary.reason.as_deref(), Some("QuotaExceeded"));
         assert_eq!(summary.message.as_deref(), Some("waits for GPUs"));
-        assert_eq!(why(&run, &queues(), &BTreeSet::new()).reasons.len(), 2);
+        assert_eq!(why(&run, &queues(), reasons(&run), &BTreeSet::new()).reasons.len(), 2);
         assert_eq!(run_view(&run, &queues(), &BTreeSet::new()).reasons.len(), 2);
     }
 
@@ -230,18 +234,18 @@ mod tests {
         };
         run.status.get_or_insert_default().waiting =
             Some(Waiting { reasons: vec![full("nlp"), full("acme")] });
-        assert_eq!(queues_in_reasons(&run), BTreeSet::from(["acme".to_owned(), "nlp".to_owned()]));
-        let reasons = why(&run, &queues(), &BTreeSet::from(["nlp".to_owned()])).reasons;
-        assert_eq!(reasons[0], full("nlp"));
-        let shown = "queue acme has no room for the H100 asked; you may not read its numbers";
-        assert_eq!((reasons[1].message.as_str(), reasons[1].holds, reasons[1].bound), (shown, None, None));
+        assert_eq!(queues_in_reasons(reasons(&run)), BTreeSet::from(["acme".to_owned(), "nlp".to_owned()]));
+        let shown = why(&run, &queues(), reasons(&run), &BTreeSet::from(["nlp".to_owned()])).reasons;
+        assert_eq!(shown[0], full("nlp"));
+        let hidden = "queue acme has no room for the H100 asked; you may not read its numbers";
+        assert_eq!((shown[1].message.as_str(), shown[1].holds, shown[1].bound), (hidden, None, None));
     }
 
     #[test]
     fn reasons_from_before_it_got_its_gpus_are_not_shown() {
         let run = waiting_run(RunPhase::Running);
         assert_eq!(run_summary(&run, &queues()).reason.as_deref(), Some("Waiting"));
-        assert_eq!(why(&run, &queues(), &BTreeSet::new()).reasons, []);
+        assert_eq!(why(&run, &queues(), reasons(&run), &BTreeSet::new()).reasons, []);
     }
 
     #[test]

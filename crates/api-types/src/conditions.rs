@@ -11,6 +11,14 @@ pub mod run {
     pub const FINISHED: &str = "Finished";
 }
 
+/// Reasons of the condition `DisruptionTarget` of pods that the scheduler takes away.
+pub mod pod {
+    /// The gang gives way for another one.
+    pub const PREEMPTED: &str = "PreemptionByWarpyard";
+    /// The gang was bound in part, and there is no room for the rest of it.
+    pub const START_FAILED: &str = "GangStartFailed";
+}
+
 /// What a condition says now; [`merge`] turns it into a [`Condition`] with the right transition time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {

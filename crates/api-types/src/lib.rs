@@ -6,6 +6,7 @@
 //!                            QueueSpec ─► Queue    (team lead, admin)
 //!                            PriceSheet            (admin)
 //!                            SchedulerEpoch        (the scheduler's fence)
+//!                            Hold                  (the scheduler's log of who gives way)
 //! ```
 //!
 //! This crate never talks to anything: no client, no clock, no file. It is data and the rules on data.
@@ -13,8 +14,10 @@
 pub mod conditions;
 pub mod duration;
 pub mod gpu_request;
+pub mod hold;
 pub mod job_file;
 pub mod names;
+pub mod outlook;
 pub mod price_sheet;
 pub mod queue;
 pub mod rest;
@@ -22,9 +25,12 @@ pub mod run;
 pub mod scheduler_epoch;
 pub mod text;
 
+pub use hold::{Hold, HoldSpec};
 pub use job_file::JobFile;
 pub use price_sheet::{PriceEntry, PriceSheet, PriceSheetSpec, Spend};
-pub use queue::{Queue, QueueSpec, QueueStatus, ResourceAmounts};
+pub use queue::{
+    BankSpec, FairShareSpec, Queue, QueueAccounts, QueueSpec, QueueStatus, ReclaimSpec, ResourceAmounts,
+};
 pub use run::{PriorityTier, Run, RunPhase, RunSpec, RunStatus};
 pub use scheduler_epoch::{SchedulerEpoch, SchedulerEpochSpec};
 
@@ -44,5 +50,5 @@ pub const GROUP: &str = "warpyard.dev";
 
 /// Every custom resource definition, in the order in which they are installed.
 pub fn custom_resource_definitions() -> Vec<CustomResourceDefinition> {
-    vec![Queue::crd(), Run::crd(), PriceSheet::crd(), SchedulerEpoch::crd()]
+    vec![Queue::crd(), Run::crd(), PriceSheet::crd(), SchedulerEpoch::crd(), Hold::crd()]
 }

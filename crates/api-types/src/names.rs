@@ -25,6 +25,16 @@ pub const SCHEDULER_EPOCH: &str = "warpyard-scheduler";
 /// The Run controller's Lease.
 pub const CONTROLLERS_LEASE: &str = "warpyard-controllers";
 
+/// Annotation on the [`crate::SchedulerEpoch`]: where the leader answers questions, as `host:port`.
+pub const LEADER_ADDRESS_ANNOTATION: &str = "warpyard.dev/leader-address";
+/// Annotation on the [`crate::SchedulerEpoch`]: the certificate, PEM, that the leader answers with. Made anew by each
+/// leader, for the name [`LEADER_TLS_NAME`].
+pub const LEADER_CERTIFICATE_ANNOTATION: &str = "warpyard.dev/leader-certificate";
+/// See [`LEADER_CERTIFICATE_ANNOTATION`].
+pub const LEADER_TLS_NAME: &str = "leader.scheduler.warpyard.dev";
+/// The audience of tokens with which the leader is asked: they are good for nothing else.
+pub const LEADER_AUDIENCE: &str = "warpyard-scheduler";
+
 /// Label on pods and Jobs: the Run they belong to.
 pub const RUN_LABEL: &str = "warpyard.dev/run";
 /// Label on pods and Jobs: the attempt's number, from 1.
@@ -37,6 +47,17 @@ pub const GANG_LABEL: &str = "warpyard.dev/gang";
 pub const GANG_SIZE_ANNOTATION: &str = "warpyard.dev/gang-size";
 /// Annotation on pods: the GPU type that must be used, for example `H100`. Without it, any type.
 pub const GPU_TYPE_ANNOTATION: &str = "warpyard.dev/gpu-type";
+
+/// Annotation on pods: with `true`, nobody makes the gang give way.
+pub const NEVER_EVICT_ANNOTATION: &str = "warpyard.dev/never-evict";
+/// Annotation on pods: with `true`, the gang saves its state when it is told to end, so that it may be moved.
+pub const CHECKPOINTS_ANNOTATION: &str = "warpyard.dev/checkpoints";
+/// Annotation on pods: when the member last saved its state, as RFC 3339.
+pub const CHECKPOINTED_AT_ANNOTATION: &str = "warpyard.dev/checkpointed-at";
+/// Annotation on pods: all members lie in one domain of this level: `zone`, `block` or `rack`.
+pub const TOPOLOGY_REQUIRED_ANNOTATION: &str = "warpyard.dev/topology-required";
+/// Annotation on pods: the same if there is room, else in one domain of the next level further out.
+pub const TOPOLOGY_PREFERRED_ANNOTATION: &str = "warpyard.dev/topology-preferred";
 
 /// Annotation on Runs: who submitted it through our API. An admission policy (`deploy/submitted-by.yaml`) admits only
 /// the caller's own name and no change.
@@ -56,7 +77,11 @@ pub const ON_PREMISES: &str = "on-premises";
 pub const GPU_TYPE_NODE_LABEL: &str = "warpyard.dev/gpu-type";
 /// Node label set by NVIDIA's GPU feature discovery, for example `NVIDIA-H100-80GB-HBM3`.
 pub const GPU_PRODUCT_LABEL: &str = "nvidia.com/gpu.product";
-/// Node label: the rack.
+/// Node label: the zone, the outermost level of the topology.
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+/// Node label: the block of racks, within a zone.
+pub const BLOCK_LABEL: &str = "topology.warpyard.dev/block";
+/// Node label: the rack, within a block.
 pub const RACK_LABEL: &str = "topology.warpyard.dev/rack";
 /// Taint on GPU nodes that keeps other schedulers' pods away; our pods tolerate it.
 pub const GPU_NODE_TAINT: &str = "warpyard.dev/gpu";

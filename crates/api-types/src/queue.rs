@@ -53,6 +53,18 @@ pub struct QueueSpec {
     /// may borrow. What the limit leaves out is bounded by the quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<ResourceAmounts>,
+    /// What others may use of the quota while this queue does not; what it leaves out is lent in whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lend: Option<ResourceAmounts>,
+    /// How what others borrowed is taken back, and how long those that borrow here are left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<ReclaimSpec>,
+    /// How past use counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_share: Option<FairShareSpec>,
+    /// Credits for quota that is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bank: Option<BankSpec>,
     /// Namespaces whose runs may use this queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
@@ -82,6 +94,41 @@ pub struct ResourceAmounts {
     pub memory: Option<Quantity>,
 }
 
+/// How quota is taken back from those that borrowed it.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ReclaimSpec {
+    /// From the creation of a gang's oldest pod to the first eviction for it, if it is within quota. 300 if absent.
+    #[serde(default = "five_minutes")]
+    #[schemars(range(max = 604_800))]
+    pub grace_seconds: u32,
+    /// A run of this queue that borrows is not reclaimed before it ran for so long.
+    #[serde(default)]
+    #[schemars(range(max = 604_800))]
+    pub min_run_seconds: u32,
+}
+
+/// How past use counts in the fair share.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct FairShareSpec {
+    /// After how long use counts half.
+    #[schemars(range(min = 60, max = 31_536_000))]
+    pub half_life_seconds: u32,
+}
+
+/// Unused quota earns credits; what is held beyond the quota counts as within it while there are any.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct BankSpec {
+    /// Credits per unused GPU second, in thousandths.
+    #[schemars(range(max = 1000))]
+    pub earn_millis: u32,
+    /// The most credits, in GPU seconds.
+    #[schemars(range(max = 1_000_000_000_000_u64))]
+    pub cap_gpu_seconds: u64,
+}
+
 /// What is seen in the queue, its children included.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -107,9 +154,27 @@ pub struct QueueStatus {
     /// Gangs that wait.
     #[serde(default)]
     pub gangs_waiting: u32,
+    /// Past use and savings, for the next leader to go on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounts: Option<QueueAccounts>,
     /// What it spent this month. The controllers' field; the scheduler leaves it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spend: Option<Spend>,
+}
+
+/// Past use and savings, as they were when what the queue holds last changed. With what it holds since, they are known
+/// at any time, so they are written on a change and not as time goes by.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueAccounts {
+    /// When that was, in milliseconds since 1970.
+    pub since_unix_millis: i64,
+    /// Use, in thousandths of a GPU second; what was used a half-life ago counts half.
+    pub decayed_gpu_millis: i64,
+    /// The same of what was beyond the quota.
+    pub beyond_quota_gpu_millis: i64,
+    /// What the bank holds, in thousandths of a GPU second.
+    pub bank_gpu_millis: i64,
 }
 
 /// A quantity is a string with a bounded length, so that the cost of the rules on it is bounded too.
@@ -119,4 +184,8 @@ fn quantity_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 
 fn one() -> u32 {
     1
+}
+
+fn five_minutes() -> u32 {
+    300
 }

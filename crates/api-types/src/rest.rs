@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::outlook::{Outlook, QueueShare};
 use crate::price_sheet::Spend;
 use crate::run::{Attempt, MemberCounts, PriorityTier, Reason, RunPhase};
 
@@ -112,6 +113,62 @@ pub struct Why {
     pub member_counts: MemberCounts,
     /// Every reason to wait that holds, the most binding first. Empty when nothing is waited for.
     pub reasons: Vec<Reason>,
+    /// Its place in the line and when it is expected to start; absent when it does not wait, or the scheduler does not
+    /// answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<Outlook>,
+}
+
+/// Who holds what, and who waits for it.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Board {
+    /// When the order was so, RFC 3339; absent when the scheduler does not answer, and then runs are by age.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_at: Option<String>,
+    /// Queues that the caller may see, each below its parent.
+    pub queues: Vec<BoardQueue>,
+    /// Runs that wait and the caller may see, in the order in which they are looked at.
+    pub runs: Vec<BoardRun>,
+    /// How many jobs wait in all, those that the caller may not see included.
+    pub jobs_waiting: u32,
+}
+
+/// A queue of the board.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct BoardQueue {
+    /// The queue.
+    #[serde(flatten)]
+    pub queue: QueueView,
+    /// How many of the queues shown are above it.
+    pub depth: u32,
+    /// What it has of the cluster, and what it is due; absent when the scheduler does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<QueueShare>,
+}
+
+/// A run of the board.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct BoardRun {
+    /// The tenant.
+    pub namespace: String,
+    /// The run.
+    pub name: String,
+    /// The queue that is charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// GPUs that it asks for.
+    pub gpus: u64,
+    /// When it was submitted, RFC 3339.
+    pub created_at: String,
+    /// One word on why it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its place, and its start as far as it was worked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<Outlook>,
 }
 
 /// A queue as the API shows it.

@@ -83,6 +83,8 @@ pub enum Command {
     Stop(RunArgs),
     /// List queues: what they own, hold, spent, and who waits.
     Queues,
+    /// Show the board: queues as a tree with what each holds and is due, and who waits, in order.
+    Queue(BoardArgs),
     /// Show what a run has cost so far, or what was spent by whom.
     ///
     /// Without RUN: sums over days (UTC), of your namespace; -A for all that you may see. With --queue, of the whole
@@ -92,6 +94,10 @@ pub enum Command {
     ///
     /// The planner is the one that runs in production; no server is asked. Without TRACE, jobs are drawn from a seed.
     Simulate(Box<SimulateArgs>),
+    /// Print what the scheduler's last plan was made from, and the plan. For administrators.
+    ///
+    /// Redirect it to a file; `warpyard simulate --snapshot FILE` makes the plan again and compares.
+    Snapshot,
     /// Print the JSON Schema of the job file, for editors.
     Schema,
     /// Print a completion script for a shell.
@@ -139,6 +145,14 @@ pub struct LsArgs {
     /// The most runs to list.
     #[arg(long, default_value_t = 100, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,
+}
+
+/// Arguments of `queue`.
+#[derive(Args, Clone, Debug)]
+pub struct BoardArgs {
+    /// The most runs to show.
+    #[arg(long, default_value_t = 50, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub limit: u16,
 }
 
 /// Names one run.

@@ -1,20 +1,25 @@
 //! The commands: ask the server, render what it says.
 
+use std::time::Duration;
+
 use api_client::{Client, RunFilter};
-use api_types::rest::{Page, QueueView, RunSummary, RunView};
+use api_types::rest::{Page, QueueView, RunSummary, RunView, Why};
 use clap::CommandFactory;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::args::{Cli, Command, LsArgs, OutputFormat, RunArgs, SubmitArgs};
+use crate::args::{BoardArgs, Cli, Command, LsArgs, OutputFormat, RunArgs, SubmitArgs};
 use crate::exit::{Exit, Failure, Output};
 use crate::session::Session;
-use crate::{cost, job_file, render, simulate, wait};
+use crate::{cost, job_file, render, render_board, simulate, wait};
 
 /// The largest page the server gives.
 const PAGE_MAX: u32 = 500;
 /// Queues are listed whole: 2,000 in a large cluster, 100,000 at most.
 const QUEUE_PAGES_MAX: usize = 200;
+/// How often, and after how long, a forecast that is being worked out is asked for again.
+const FORECAST_TRIES: u32 = 4;
+const FORECAST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs one command.
 pub async fn run(cli: Cli) -> Result<Output, Failure> {
@@ -45,6 +50,8 @@ pub async fn run(cli: Cli) -> Result<Output, Failure> {
         Command::Why(args) => why(&session, format, &args).await,
         Command::Stop(args) => stop(&session, format, &args).await,
         Command::Queues => queues(&session, format).await,
+        Command::Queue(args) => board(&session, format, &args).await,
+        Command::Snapshot => snapshot(&session).await,
         Command::Cost(args) => cost::cost(&session, format, &args).await,
         Command::Schema | Command::Completion { .. } | Command::Simulate(_) => unreachable!("answered above"),
     }?;
@@ -156,7 +163,7 @@ async fn show(session: &Session, format: OutputFormat, args: &RunArgs) -> Result
 
 async fn why(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<Output, Failure> {
     let (namespace, name) = session.run_name(&args.run)?;
-    let why = session.client()?.explain_run(namespace, name).await?;
+    let why = explain(&session.client()?, namespace, name).await?;
     let stdout = match format {
         OutputFormat::Table => render::why(&why, Timestamp::now()),
         _ => print(format, &why, || format!("{namespace}/{name}"))?,
@@ -167,6 +174,19 @@ async fn why(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<
         return Ok(Output { exit: Exit::Never, ..output.note(note) });
     }
     Ok(output)
+}
+
+/// A first forecast takes a moment: it is asked for again, not for long.
+async fn explain(client: &Client, namespace: &str, name: &str) -> Result<Why, Failure> {
+    let mut why = client.explain_run(namespace, name).await?;
+    for _ in 0..FORECAST_TRIES {
+        if why.outlook.as_ref().is_none_or(|outlook| outlook.forecast.is_some()) {
+            break;
+        }
+        tokio::time::sleep(FORECAST_PAUSE).await;
+        why = client.explain_run(namespace, name).await?;
+    }
+    Ok(why)
 }
 
 async fn stop(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<Output, Failure> {
@@ -200,6 +220,31 @@ async fn queues(session: &Session, format: OutputFormat) -> Result<Output, Failu
         _ => print(format, &page, || names(page.items.iter().map(|queue| queue.name.clone())))?,
     };
     Ok(Output::data(stdout).note(note))
+}
+
+async fn board(session: &Session, format: OutputFormat, args: &BoardArgs) -> Result<Output, Failure> {
+    let board = session.client()?.board(args.limit).await?;
+    let note = match (&board.planned_at, board.runs.len()) {
+        (None, _) => {
+            "The scheduler does not answer: runs are by age, and nobody knows when they start.\n".to_owned()
+        }
+        (Some(_), 0) => "Nothing of yours waits.\n".to_owned(),
+        (Some(_), shown) => format!("{shown} of {} jobs that wait.\n", board.jobs_waiting),
+    };
+    let stdout = match format {
+        OutputFormat::Table => render_board::board(&board, Timestamp::now()),
+        _ => print(format, &board, || {
+            names(board.runs.iter().map(|run| format!("{}/{}", run.namespace, run.name)))
+        })?,
+    };
+    Ok(Output::data(stdout).note(note))
+}
+
+/// As it comes, whatever the format: it is for `simulate`.
+async fn snapshot(session: &Session) -> Result<Output, Failure> {
+    let snapshot = session.client()?.snapshot().await?;
+    let text = String::from_utf8(snapshot);
+    Ok(Output::data(text.map_err(|_| Failure::new(Exit::Failed, "the server's snapshot is no text"))?))
 }
 
 fn show_run(format: OutputFormat, run: &RunView) -> Result<Output, Failure> {

@@ -19,6 +19,7 @@ pub mod job_file;
 pub mod money;
 pub mod reference;
 pub mod render;
+pub mod render_board;
 pub mod render_cost;
 pub mod session;
 pub mod simulate;

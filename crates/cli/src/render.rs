@@ -7,7 +7,7 @@ use api_types::run::Reason;
 use comfy_table::{CellAlignment, Table, presets};
 use jiff::Timestamp;
 
-use crate::{money, render_cost};
+use crate::{money, render_board, render_cost};
 
 /// `warpyard ls`; with namespaces if the list has several.
 pub fn runs(runs: &[RunSummary], with_namespace: bool, now: Timestamp) -> String {
@@ -118,6 +118,7 @@ pub fn why(why: &Why, now: Timestamp) -> String {
     if why.reasons.is_empty() {
         text.push_str(&how_it_fares(why));
     }
+    text.extend(why.outlook.as_ref().map(|outlook| render_board::outlook(outlook, now)));
     text
 }
 
@@ -175,7 +176,7 @@ fn reason_line(reason: &Reason) -> String {
 }
 
 /// What a reason is about, in a word; codes of a newer server are shown as they are.
-fn topic(code: &str) -> String {
+pub(crate) fn topic(code: &str) -> String {
     let topic = match code {
         "QuotaExceeded" => "quota",
         "BudgetExceeded" => "budget",
@@ -219,7 +220,7 @@ fn members(view: &RunView) -> String {
     if parts.is_empty() { format!("{}, none created yet", view.summary.members) } else { parts.join(", ") }
 }
 
-fn queue_gpus(queue: &QueueView) -> String {
+pub(crate) fn queue_gpus(queue: &QueueView) -> String {
     let empty = std::collections::BTreeMap::new();
     let quota = queue.quota_gpus.as_ref();
     let types: std::collections::BTreeSet<&String> =
@@ -266,7 +267,7 @@ pub(crate) fn aligned_table(
     text
 }
 
-fn since(time: &str, now: Timestamp) -> String {
+pub(crate) fn since(time: &str, now: Timestamp) -> String {
     between(time, &now.to_string())
 }
 
@@ -278,7 +279,7 @@ fn between(from: &str, to: &str) -> String {
 }
 
 /// A duration by its largest unit, or two of them while the number is small, as kubectl writes ages.
-fn period(seconds: i64) -> String {
+pub(crate) fn period(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     let two = |large: i64, unit: &str, rest: i64, small: &str| {

@@ -53,6 +53,7 @@ fn why_of(phase: RunPhase, reasons: Vec<Reason>) -> Why {
         message: None,
         member_counts: MemberCounts::default(),
         reasons,
+        outlook: None,
     }
 }
 

@@ -4,6 +4,7 @@ mod args;
 mod policy;
 mod read;
 mod show;
+mod snapshot;
 
 pub use args::{Format, SimulateArgs};
 
@@ -29,6 +30,9 @@ pub fn simulate(format: OutputFormat, args: &SimulateArgs) -> Result<Output, Fai
     if matches!(format, OutputFormat::Csv | OutputFormat::Name) {
         return Err(Failure::new(Exit::Usage, "a simulation is printed as a table, JSON or YAML")
             .hint("leave -o out, or give -o json"));
+    }
+    if let Some(path) = &args.snapshot {
+        return snapshot::replay(path);
     }
     let (policy_name, policy) = policy::read(args)?;
     let (workload, about) = read::workload(args)?;

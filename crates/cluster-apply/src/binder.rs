@@ -19,15 +19,15 @@ use std::time::Duration;
 
 use cluster_model::{NodeName, PodKey};
 use kube::core::Status;
-use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::outcome::{Answer, Outcome, answer};
+use crate::sight::{self, PodSight};
 use crate::status::StatusWriter;
 use crate::writes::{Fenced, Writes};
 
@@ -115,13 +115,10 @@ async fn run(
         while let Some(batch) = requests.recv().await {
             crate::failpoint!("before-binds");
             for request in batch {
-                let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+                let Some(turn) = Turn::take(&permits).await else { return };
                 while tasks.try_join_next().is_some() {}
                 let worker = Arc::clone(&worker);
-                tasks.spawn(async move {
-                    worker.bind(request).await;
-                    drop(permit);
-                });
+                tasks.spawn(async move { worker.bind(request, turn).await });
             }
         }
     };
@@ -139,6 +136,32 @@ async fn run(
     }
 }
 
+/// One of the requests that may be under way. A bind that only waits gives it to others: with one request in ten throttled
+/// for a second, those would otherwise be most of all that is under way.
+struct Turn {
+    permits: Arc<Semaphore>,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Turn {
+    /// Waits for a turn; `None` once there are none any more.
+    async fn take(permits: &Arc<Semaphore>) -> Option<Self> {
+        let held = Arc::clone(permits).acquire_owned().await.ok()?;
+        Some(Self { permits: Arc::clone(permits), held: Some(held) })
+    }
+
+    /// Waits until then, and for another turn.
+    async fn wait_until(&mut self, then: Instant) {
+        self.held = None;
+        tokio::time::sleep_until(then).await;
+        self.held = Arc::clone(&self.permits).acquire_owned().await.ok();
+    }
+
+    async fn wait(&mut self, patience: Duration) {
+        self.wait_until(Instant::now() + patience).await;
+    }
+}
+
 struct Worker {
     writes: Writes,
     status: StatusWriter,
@@ -146,33 +169,12 @@ struct Worker {
     reports: mpsc::UnboundedSender<BindReport>,
 }
 
-/// The part of a pod that says what became of a bind.
-#[derive(Deserialize)]
-struct BoundPod {
-    metadata: BoundMetadata,
-    #[serde(default)]
-    spec: BoundSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BoundMetadata {
-    uid: String,
-    deletion_timestamp: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct BoundSpec {
-    node_name: Option<String>,
-}
-
 impl Worker {
-    async fn bind(&self, request: BindRequest) {
+    async fn bind(&self, request: BindRequest, mut turn: Turn) {
         self.status.settled(&request.pod).await;
         let started = Instant::now();
         debug!(pod = %request.pod, node = %request.node, "Binding.");
-        let outcome = self.attempt_until_known(&request).await;
+        let outcome = self.attempt_until_known(&request, &mut turn).await;
         let took = started.elapsed();
         let (pod, node, word) = (&request.pod, &request.node, outcome.as_str());
         match &outcome {
@@ -195,7 +197,7 @@ impl Worker {
         let _ = self.reports.send(BindReport { pod: request.pod, node: request.node, outcome, took });
     }
 
-    async fn attempt_until_known(&self, request: &BindRequest) -> Outcome {
+    async fn attempt_until_known(&self, request: &BindRequest, turn: &mut Turn) -> Outcome {
         let (mut unknown, mut throttled) = (0, 0);
         // When the last try was sent that may be executed although we do not know.
         let mut unknown_sent = None;
@@ -208,13 +210,15 @@ impl Worker {
                 Answer::NotFound => return Outcome::Gone,
                 Answer::Fenced(message) => return Outcome::Fenced(message),
                 Answer::Refused(message) => break Outcome::Refused(message),
-                Answer::Conflict(message) => break self.resolve(request, Outcome::Refused(message)).await,
+                Answer::Conflict(message) => {
+                    break self.resolve(request, turn, Outcome::Refused(message)).await;
+                }
                 Answer::Throttled(patience, message) => {
                     throttled += 1;
                     if throttled >= THROTTLED_TRIES {
                         break Outcome::Throttled(message);
                     }
-                    tokio::time::sleep(patience).await;
+                    turn.wait(patience).await;
                 }
                 Answer::Unknown(message) => {
                     unknown += 1;
@@ -223,14 +227,14 @@ impl Worker {
                     if unknown >= UNKNOWN_TRIES {
                         break Outcome::Unknown(message);
                     }
-                    tokio::time::sleep(RETRY_DELAY * 2_u32.pow(unknown - 1)).await;
+                    turn.wait(RETRY_DELAY * 2_u32.pow(unknown - 1)).await;
                 }
             }
         };
         match (unknown_sent, &outcome) {
             (Some(sent), Outcome::Refused(_) | Outcome::Throttled(_) | Outcome::Unknown(_)) => {
-                tokio::time::sleep_until(sent + self.writes.settled_after()).await;
-                self.resolve(request, outcome).await
+                turn.wait_until(sent + self.writes.settled_after()).await;
+                self.resolve(request, turn, outcome).await
             }
             _ => outcome,
         }
@@ -238,10 +242,10 @@ impl Worker {
 
     /// Reads the pod to learn what became of it; `otherwise` if it has no node. Ends only when it is known; when
     /// the binder stops, this is dropped with its task.
-    async fn resolve(&self, request: &BindRequest, otherwise: Outcome) -> Outcome {
+    async fn resolve(&self, request: &BindRequest, turn: &mut Turn, otherwise: Outcome) -> Outcome {
         let mut reads = 0_u32;
         loop {
-            let result = self.writes.send::<BoundPod>(self.read(request)).await;
+            let result = self.writes.send::<PodSight>(sight::read(&self.writes, &request.pod)).await;
             let failure = match (answer(&result), result) {
                 (Answer::NotFound, _) => return Outcome::Gone,
                 (_, Ok(pod)) => return fate(&pod, request, otherwise),
@@ -252,7 +256,7 @@ impl Worker {
                 let BindRequest { pod, node } = request;
                 warn!(%pod, %node, reads, answer = ?failure, "Cannot read whether the pod was bound; its GPUs stay taken.");
             }
-            tokio::time::sleep(READ_DELAY).await;
+            turn.wait(READ_DELAY).await;
         }
     }
 
@@ -271,24 +275,17 @@ impl Worker {
             .body(body.to_string().into_bytes())
             .expect("names that the API server accepted make a valid URL")
     }
-
-    fn read(&self, request: &BindRequest) -> http::Request<Vec<u8>> {
-        let PodKey { namespace, name, .. } = &request.pod;
-        http::Request::get(format!("/api/v1/namespaces/{namespace}/pods/{name}?{}", self.writes.query()))
-            .body(Vec::new())
-            .expect("names that the API server accepted make a valid URL")
-    }
 }
 
 /// What a read pod says about the bind; `otherwise` if it has no node and may get one.
-fn fate(pod: &BoundPod, request: &BindRequest, otherwise: Outcome) -> Outcome {
-    if pod.metadata.uid != *request.pod.uid {
+fn fate(pod: &PodSight, request: &BindRequest, otherwise: Outcome) -> Outcome {
+    if !pod.is(&request.pod) {
         return Outcome::Gone;
     }
-    match &pod.spec.node_name {
+    match pod.node() {
         Some(node) if node == request.node.as_str() => Outcome::Bound,
-        Some(node) => Outcome::OnAnotherNode(node.clone()),
-        None if pod.metadata.deletion_timestamp.is_some() => Outcome::Gone,
+        Some(node) => Outcome::OnAnotherNode(node.to_owned()),
+        None if pod.is_leaving() => Outcome::Gone,
         None => otherwise,
     }
 }

@@ -3,6 +3,10 @@
 //! ```text
 //!   plan ─► Binder ──≤ N in flight──► POST pods/binding ──► Outcome ─► back to the loop (keep or forget)
 //!              │ waits for a pod's own condition write, so that a late "waits" never overwrites "has a node"
+//!   holds ─► HoldWriter ──► POST, PATCH, DELETE holds
+//!              │ written
+//!   evictions ─► Evictor ──≤ N in flight──► condition DisruptionTarget, DELETE pod ──► EvictOutcome ─► back to the loop
+//!   what happened ─► EventWriter ──≤ 10/s, never waited for──► events
 //!   reasons ─► StatusWriter ──latest wins, paced──► Run.status.waiting, Pod condition, Queue.status
 //!                                                           │
 //!              any write refused by the fence ──────────────┴──► Fenced ─► the process exits
@@ -15,12 +19,23 @@
 mod failpoint;
 
 pub mod binder;
+pub mod events;
+pub mod evictor;
+pub mod holds;
 pub mod outcome;
 pub mod pending;
+mod sight;
 pub mod status;
+mod writer;
 pub mod writes;
 
+#[cfg(test)]
+mod testing;
+
 pub use binder::{BindReport, BindRequest, Binder};
+pub use events::{EventRequest, EventWriter};
+pub use evictor::{EvictOutcome, EvictReport, EvictRequest, Evictor};
+pub use holds::HoldWriter;
 pub use outcome::Outcome;
 pub use status::{StatusWriter, Target, Value};
 pub use writes::{Fenced, Writes};

@@ -190,6 +190,17 @@ impl<K: Ord + Clone, V: Paced> Pending<K, V> {
         self.entries.get(key).is_some_and(|entry| entry.in_flight.is_some())
     }
 
+    /// What is wanted last of an object, and whether that is written; `None` if nothing is known of it.
+    pub fn latest(&self, key: &K) -> Option<(&V, bool)> {
+        let entry = self.entries.get(key)?;
+        let wanted = entry.wanted.as_ref().map(|wanted| &wanted.value);
+        let sent = entry.in_flight.as_ref().filter(|_| !entry.forgotten);
+        match wanted.or(sent) {
+            Some(value) => Some((value, false)),
+            None => entry.written.as_ref().map(|(value, _)| (value, true)),
+        }
+    }
+
     /// How many objects are remembered.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -2,8 +2,8 @@
 //! opens a connection per request in flight; there are few at a time, so that binds do not suffer.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::names::SCHEDULER_FIELD_MANAGER;
 use api_types::queue::QueueStatus;
@@ -13,12 +13,11 @@ use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use crate::outcome::{Answer, answer};
-use crate::pending::{Done, Pace, Paced, Pending};
+use crate::pending::{Done, Pace, Paced};
+use crate::writer::Writer;
 use crate::writes::{Fenced, Writes};
 
 /// Status writes at a time.
@@ -99,93 +98,38 @@ fn same_kind(new: &Waiting, old: &Waiting) -> bool {
 
 /// Takes status writes and makes them in the background. Clones share the queue.
 #[derive(Clone)]
-pub struct StatusWriter(Arc<Shared>);
-
-struct Shared {
-    pending: Mutex<Pending<Target, Value>>,
-    submitted: Notify,
-    ended: Notify,
-}
+pub struct StatusWriter(Writer<Target, Value>);
 
 impl StatusWriter {
     /// Starts writing.
     pub fn start(writes: Writes, fenced: Fenced) -> Self {
-        let shared = Arc::new(Shared {
-            pending: Mutex::new(Pending::default()),
-            submitted: Notify::new(),
-            ended: Notify::new(),
-        });
-        tokio::spawn(run(Arc::clone(&shared), writes, fenced));
-        Self(shared)
+        let stop = fenced.clone();
+        Self(Writer::start(IN_FLIGHT_MAX, stop, move |target, value| {
+            let (writes, fenced) = (writes.clone(), fenced.clone());
+            async move { write(&writes, &fenced, &target, &value).await }
+        }))
     }
 
     /// Asks for a write; it is made when it is worth one, see [`Paced`].
     pub fn submit(&self, target: Target, value: Value) {
-        self.0.lock().submit(target, value, Instant::now());
-        self.0.submitted.notify_one();
+        self.0.change(|pending, now| pending.submit(target, value, now));
     }
 
     /// Takes back what was written to a Run; does nothing if nothing was.
     pub fn clear_run(&self, target: &Target) {
-        self.0.lock().submit_if_known(target, Value::Waiting(None), Instant::now());
-        self.0.submitted.notify_one();
+        self.0.change(|pending, now| pending.submit_if_known(target, Value::Waiting(None), now));
     }
 
     /// Writes nothing more to an object that waits no more.
     pub fn forget(&self, target: &Target) {
-        self.0.lock().forget(target);
+        self.0.change(|pending, _| pending.forget(target));
     }
 
     /// Completes when no write to the pod's condition is under way; call it after [`StatusWriter::forget`].
     /// Bounded by the timeout of that write.
     pub async fn settled(&self, pod: &PodKey) {
         let target = Target::Pod(pod.clone());
-        loop {
-            // Registered before the check, so that no end in between is missed.
-            let ended = self.0.ended.notified();
-            if !self.0.lock().is_in_flight(&target) {
-                return;
-            }
-            ended.await;
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Pending<Target, Value>> {
-        // Nothing panics while it holds the lock; if it did, the queue would still be usable.
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-async fn run(shared: Arc<Shared>, writes: Writes, fenced: Fenced) {
-    let mut tasks = JoinSet::new();
-    while !fenced.is_fenced() {
-        let free = IN_FLIGHT_MAX.saturating_sub(tasks.len());
-        let due = shared.lock().take_due(Instant::now(), free);
-        for (target, value) in due {
-            let (writes, fenced) = (writes.clone(), fenced.clone());
-            tasks.spawn(async move {
-                let done = write(&writes, &fenced, &target, &value).await;
-                (target, done)
-            });
-        }
-        let next = shared.lock().next_due().filter(|_| tasks.len() < IN_FLIGHT_MAX);
-        tokio::select! {
-            () = shared.submitted.notified() => {}
-            () = until(next) => {}
-            Some(Ok((target, done))) = tasks.join_next() => {
-                shared.lock().done(&target, done, Instant::now());
-                shared.ended.notify_waiters();
-            }
-        }
-    }
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due.into()).await,
-        None => std::future::pending().await,
+        self.0.until(|pending| (!pending.is_in_flight(&target)).then_some(())).await;
     }
 }
 

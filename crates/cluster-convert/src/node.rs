@@ -6,8 +6,8 @@ use api_types::names;
 use cluster_model::{Change, GpuType, Node, NodeName, Resources, Taint, TaintEffect};
 
 use crate::pod::{AMOUNT_MAX, taint_effect};
-use crate::quantity;
 use crate::slim::{SlimNode, SlimTaint};
+use crate::{features, quantity, requests, terms};
 
 /// What a node that was seen means.
 pub fn node_change(slim: &SlimNode) -> Change {
@@ -31,10 +31,13 @@ pub fn node(node: &SlimNode) -> Node {
             memory_bytes: amount("memory", quantity::units),
             pods: amount("pods", quantity::units),
         },
-        schedulable: !node.spec.unschedulable && node.metadata.deletion_timestamp.is_none(),
+        other_allocatable: requests::other_allocatable(allocatable),
+        features: features::declared(node),
+        cordoned: node.spec.unschedulable,
+        schedulable: node.metadata.deletion_timestamp.is_none(),
         labels: labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
         taints: node.spec.taints.iter().map(taint).collect(),
-        topology: labels.get(names::RACK_LABEL).map(|rack| rack.as_str().into()).into_iter().collect(),
+        topology: terms::topology(labels),
         ..Node::new(name(node))
     }
 }

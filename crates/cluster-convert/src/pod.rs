@@ -1,19 +1,25 @@
 //! Pods: what they ask for, whose they are, and what of it we cannot honour yet.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use api_types::names;
-use cluster_model::{Change, GangKey, Pod, PodKey, Resources, TaintEffect, Toleration};
+use cluster_model::{Change, GangKey, HostPort, HostPorts, Pod, PodKey, Resources, TaintEffect, Toleration};
 use jiff::Timestamp;
 
-use crate::quantity;
-use crate::slim::{SlimContainer, SlimPod, SlimResources, SlimToleration};
+use crate::features;
+use crate::near;
+use crate::node_affinity::node_affinity;
+use crate::requests;
+use crate::slim::{SlimPod, SlimToleration};
+use crate::terms::{checkpointed, terms};
 
 /// Annotation (and label) that the Job controller puts on the pods of an Indexed Job.
 pub(crate) const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// The most that one pod or node counts for, of anything: 2^45 is 32 TiB. Sums over 2^18 of them fit in an i64.
 pub(crate) const AMOUNT_MAX: i64 = 1 << 45;
+/// Kubernetes' own: how long a pod may take to end if it says nothing.
+const GRACE_SECONDS_DEFAULT: i64 = 30;
 /// How much of a text that somebody wrote is repeated in a reason, in characters.
 const QUOTED_MAX: usize = 40;
 
@@ -27,15 +33,20 @@ pub fn pod_change(pod: &SlimPod) -> Change {
     }
 
     let mut unsupported = asks_beyond_us(pod);
-    let requests = effective_requests(pod, &mut unsupported);
+    let neighbours = near::neighbours(pod, &mut unsupported);
+    let held = requests::held(pod, &mut unsupported);
+    let terms = terms(pod, &mut unsupported);
     let key = pod_key(pod);
     let gang = gang_key(pod, &key);
     Change::Pod(Pod {
         gang_size: gang_size(pod, &mut unsupported),
         queue: label(pod, names::QUEUE_LABEL).map(Into::into),
-        requests,
+        requests: held.main,
+        other_requests: held.other,
+        host_ports: host_ports(pod),
         gpu_types: annotation(pod, names::GPU_TYPE_ANNOTATION).map(Into::into).into_iter().collect(),
         priority: pod.spec.priority.unwrap_or(0),
+        preempts: pod.spec.preemption_policy.as_deref() != Some("Never"),
         created: pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         node: node.map(Into::into),
         terminating: pod.metadata.deletion_timestamp.is_some(),
@@ -46,12 +57,20 @@ pub fn pod_change(pod: &SlimPod) -> Change {
             .iter()
             .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
             .collect(),
+        node_affinity: node_affinity(pod),
+        node_features: features::needed(pod),
         tolerations: pod.spec.tolerations.iter().filter_map(toleration).collect(),
         unsupported,
+        labels: near::pod_labels(pod),
+        neighbours,
         run: label(pod, names::RUN_LABEL).map(Into::into),
         member_index: member_index(pod),
         gated: pod.spec.scheduling_gates > 0,
+        comes_back: has_controller(pod),
+        grace_seconds: grace_seconds(pod),
         started: bound_at(pod).filter(|_| node.is_some()),
+        terms,
+        checkpointed: checkpointed(pod),
         ..Pod::new(key, gang)
     })
 }
@@ -74,7 +93,7 @@ pub fn member_index(pod: &SlimPod) -> Option<u32> {
 
 /// What a pod asks for, whether or not it still holds it. What cannot be read counts as nothing.
 pub fn pod_requests(pod: &SlimPod) -> Resources {
-    effective_requests(pod, &mut Vec::new())
+    requests::asked(pod).main
 }
 
 /// When a pod got its node, as the API server noted it.
@@ -88,7 +107,7 @@ fn label<'a>(pod: &'a SlimPod, key: &str) -> Option<&'a str> {
     pod.metadata.labels.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
 }
 
-fn annotation<'a>(pod: &'a SlimPod, key: &str) -> Option<&'a str> {
+pub(crate) fn annotation<'a>(pod: &'a SlimPod, key: &str) -> Option<&'a str> {
     pod.metadata.annotations.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
 }
 
@@ -96,6 +115,15 @@ fn annotation<'a>(pod: &'a SlimPod, key: &str) -> Option<&'a str> {
 fn gang_key(pod: &SlimPod, key: &PodKey) -> GangKey {
     let name = label(pod, names::GANG_LABEL).map_or_else(|| format!("pod/{}", key.name).into(), Arc::from);
     GangKey { namespace: key.namespace.clone(), name }
+}
+
+fn has_controller(pod: &SlimPod) -> bool {
+    pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true))
+}
+
+fn grace_seconds(pod: &SlimPod) -> u32 {
+    let given = pod.spec.termination_grace_period_seconds.unwrap_or(GRACE_SECONDS_DEFAULT);
+    u32::try_from(given.max(0)).unwrap_or(u32::MAX)
 }
 
 fn gang_size(pod: &SlimPod, unsupported: &mut Vec<String>) -> Option<u32> {
@@ -114,109 +142,17 @@ fn gang_size(pod: &SlimPod, unsupported: &mut Vec<String>) -> Option<u32> {
 /// Fields that ask for something a scheduler must honour, and we do not yet.
 fn asks_beyond_us(pod: &SlimPod) -> Vec<String> {
     let spec = &pod.spec;
-    let affinity = spec.affinity;
-    let host_ports: usize = spec.containers.iter().chain(&spec.init_containers).map(|it| it.host_ports).sum();
-    let fields = [
-        (affinity.node_affinity, "spec.affinity.nodeAffinity"),
-        (affinity.pod_affinity, "spec.affinity.podAffinity"),
-        (affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity"),
-        (spec.hard_spread_constraints > 0, "spec.topologySpreadConstraints"),
-        (host_ports > 0, "spec.containers[].ports[].hostPort"),
-        (spec.resource_claims > 0, "spec.resourceClaims"),
-        (spec.scheduling_group, "spec.schedulingGroup"),
-    ];
+    let fields =
+        [(spec.resource_claims > 0, "spec.resourceClaims"), (spec.scheduling_group, "spec.schedulingGroup")];
     let fields = fields.into_iter().filter(|(asked, _)| *asked).map(|(_, field)| field.to_owned());
     fields.chain(spec.placed_volumes.iter().map(|kind| format!("spec.volumes[].{}", quoted(kind)))).collect()
 }
 
-/// What the pod holds at the most at any moment of its life, as Kubernetes reckons it: containers and sidecars
-/// together, or one init container beside the sidecars that started before it; plus the runtime's overhead.
-fn effective_requests(pod: &SlimPod, unsupported: &mut Vec<String>) -> Resources {
-    let mut running = Resources::default();
-    for container in &pod.spec.containers {
-        running += container_requests(container, unsupported);
-    }
-    let mut sidecars = Resources::default();
-    let mut starting = Resources::default();
-    for container in &pod.spec.init_containers {
-        let requests = container_requests(container, unsupported);
-        if container.restart_policy.as_deref() == Some("Always") {
-            running += requests;
-            sidecars += requests;
-            starting = max(starting, sidecars);
-        } else {
-            starting = max(starting, requests + sidecars);
-        }
-    }
-    let mut total = max(running, starting);
-    let whole_pod = amounts(&requested(&pod.spec.resources), "spec.resources", unsupported);
-    if let Some(cpu_millis) = whole_pod.cpu_millis {
-        total.cpu_millis = cpu_millis;
-    }
-    if let Some(memory_bytes) = whole_pod.memory_bytes {
-        total.memory_bytes = memory_bytes;
-    }
-    let overhead = pod.spec.overhead.iter().map(|(name, amount)| (name.as_str(), amount.as_str())).collect();
-    total += amounts(&overhead, "spec.overhead", unsupported).into();
-    Resources {
-        gpus: total.gpus.min(AMOUNT_MAX),
-        cpu_millis: total.cpu_millis.min(AMOUNT_MAX),
-        memory_bytes: total.memory_bytes.min(AMOUNT_MAX),
-        pods: 1,
-    }
-}
-
-fn container_requests(container: &SlimContainer, unsupported: &mut Vec<String>) -> Resources {
-    amounts(&requested(&container.resources), &format!("container {}", container.name), unsupported).into()
-}
-
-/// A limit is a request where no request is written.
-fn requested(resources: &SlimResources) -> BTreeMap<&str, &str> {
-    let pairs = resources.limits.iter().chain(&resources.requests);
-    pairs.map(|(name, amount)| (name.as_str(), amount.as_str())).collect()
-}
-
-#[derive(Default)]
-struct Asked {
-    gpus: Option<i64>,
-    cpu_millis: Option<i64>,
-    memory_bytes: Option<i64>,
-}
-
-impl From<Asked> for Resources {
-    fn from(asked: Asked) -> Self {
-        Self {
-            gpus: asked.gpus.unwrap_or(0),
-            cpu_millis: asked.cpu_millis.unwrap_or(0),
-            memory_bytes: asked.memory_bytes.unwrap_or(0),
-            pods: 0,
-        }
-    }
-}
-
-fn amounts(asked: &BTreeMap<&str, &str>, place: &str, unsupported: &mut Vec<String>) -> Asked {
-    let mut amounts = Asked::default();
-    for (&name, &text) in asked {
-        let amount = if name == "cpu" { quantity::millis(text) } else { quantity::units(text) };
-        match (name, amount) {
-            (_, Err(_)) => unsupported.push(format!("{place}: {} of {}", quoted(text), quoted(name))),
-            ("cpu", Ok(amount)) => amounts.cpu_millis = Some(amount),
-            ("memory", Ok(amount)) => amounts.memory_bytes = Some(amount),
-            (names::GPU_RESOURCE, Ok(amount)) => amounts.gpus = Some(amount),
-            (_, Ok(0)) => {}
-            (_, Ok(_)) => unsupported.push(format!("{place}: resource {}", quoted(name))),
-        }
-    }
-    amounts
-}
-
-fn max(one: Resources, other: Resources) -> Resources {
-    Resources {
-        gpus: one.gpus.max(other.gpus),
-        cpu_millis: one.cpu_millis.max(other.cpu_millis),
-        memory_bytes: one.memory_bytes.max(other.memory_bytes),
-        pods: one.pods.max(other.pods),
-    }
+/// The ports of the host that the pod takes for as long as it runs.
+fn host_ports(pod: &SlimPod) -> HostPorts {
+    let sidecars = pod.spec.init_containers.iter().filter(|container| container.is_sidecar());
+    let ports = pod.spec.containers.iter().chain(sidecars).flat_map(|container| &container.host_ports);
+    ports.map(|it| HostPort::new(it.port, &it.protocol, &it.address)).collect()
 }
 
 /// A toleration whose operator or effect we do not know tolerates nothing.
@@ -243,6 +179,6 @@ pub(crate) fn taint_effect(effect: &str) -> Option<TaintEffect> {
     }
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     text.chars().take(QUOTED_MAX).collect()
 }

@@ -21,9 +21,25 @@ pub fn millis(text: &str) -> Result<i64, Error> {
     scaled(text, 1000)
 }
 
-/// `digits × 10^-decimals × suffix × scale`, rounded up. What is beyond `i64` becomes its largest value, which is
-/// more than any node has.
+/// Billionths of a unit.
+pub const NANOS: i128 = 1_000_000_000;
+
+/// Billionths, rounded up: as exact as Kubernetes is, for sums that are rounded at their end. Up to 2^100, of which any
+/// pod's sum is far from the end of an i128.
+pub fn nanos(text: &str) -> Result<i128, Error> {
+    const MAX: i128 = 1 << 100;
+    let exact = value(text, NANOS)?;
+    // More digits than can be counted in billionths: then whole units will do.
+    Ok(if exact == i128::MAX { i128::from(units(text)?) * NANOS } else { exact }.min(MAX))
+}
+
 fn scaled(text: &str, scale: i128) -> Result<i64, Error> {
+    Ok(i64::try_from(value(text, scale)?).unwrap_or(i64::MAX))
+}
+
+/// `digits × 10^-decimals × suffix × scale`, rounded up. What is beyond `i128` becomes its largest value, which is
+/// more than any node has.
+fn value(text: &str, scale: i128) -> Result<i128, Error> {
     let (negative, text) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -101,6 +117,6 @@ fn parse_suffix(suffix: &str) -> Option<(i128, i32)> {
     })
 }
 
-fn clamp(negative: bool, value: i128) -> Result<i64, Error> {
-    if negative && value != 0 { Err(Error::Negative) } else { Ok(i64::try_from(value).unwrap_or(i64::MAX)) }
+fn clamp(negative: bool, value: i128) -> Result<i128, Error> {
+    if negative && value != 0 { Err(Error::Negative) } else { Ok(value) }
 }

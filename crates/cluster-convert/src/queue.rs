@@ -1,7 +1,7 @@
 //! Queues: amounts as integers.
 
 use api_types::ResourceAmounts;
-use cluster_model::{Amounts, Change, Queue, QueueName};
+use cluster_model::{Amounts, BankTerms, Change, HALF_LIFE_SECONDS_DEFAULT, Queue, QueueName, Reclaim};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::quantity;
@@ -14,6 +14,15 @@ pub fn queue_change(queue: &api_types::Queue) -> Change {
         weight: spec.weight,
         quota: spec.quota.as_ref().map(amounts),
         limit: spec.limit.as_ref().map(amounts),
+        lend: spec.lend.as_ref().map(amounts),
+        reclaim: spec.reclaim.map_or_else(Reclaim::default, |reclaim| Reclaim {
+            grace_seconds: reclaim.grace_seconds,
+            min_run_seconds: reclaim.min_run_seconds,
+        }),
+        half_life_seconds: spec.fair_share.map_or(HALF_LIFE_SECONDS_DEFAULT, |share| share.half_life_seconds),
+        bank: spec
+            .bank
+            .map(|bank| BankTerms { earn_millis: bank.earn_millis, cap_gpu_seconds: bank.cap_gpu_seconds }),
         namespaces: spec.namespaces.iter().map(|namespace| namespace.as_str().into()).collect(),
         ..Queue::new(name(queue))
     })

@@ -8,6 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube_core::{ObjectMeta, Resource};
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 
+use crate::slim_local::{SlimHostPort, SlimNodeAffinity, SlimResources, host_ports, restarts_all};
+use crate::slim_near::{SlimPodAffinity, SlimSpreadConstraint};
+
 /// A pod as we read it.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 pub struct SlimPod {
@@ -35,6 +38,9 @@ pub struct SlimPodSpec {
     /// Resolved from its priority class by the API server.
     #[serde(default)]
     pub priority: Option<i32>,
+    /// `Never`: its priority makes nobody give way.
+    #[serde(default)]
+    pub preemption_policy: Option<String>,
     /// Labels its node must have.
     #[serde(default, deserialize_with = "null_is_default")]
     pub node_selector: BTreeMap<String, String>,
@@ -53,6 +59,12 @@ pub struct SlimPodSpec {
     /// What the runtime itself uses.
     #[serde(default, deserialize_with = "null_is_default")]
     pub overhead: BTreeMap<String, String>,
+    /// Whether it uses the node's network.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub host_network: bool,
+    /// Whether it uses the node's users; it does if nothing is said.
+    #[serde(default)]
+    pub host_users: Option<bool>,
     /// How many gates hold it back.
     #[serde(default, deserialize_with = "how_many")]
     pub scheduling_gates: usize,
@@ -62,30 +74,37 @@ pub struct SlimPodSpec {
     /// Rules on the node's labels and on neighbours.
     #[serde(default, deserialize_with = "null_is_default")]
     pub affinity: SlimAffinity,
-    /// How many rules on spreading must hold.
-    #[serde(default, rename = "topologySpreadConstraints", deserialize_with = "hard_spread_constraints")]
-    pub hard_spread_constraints: usize,
+    /// Over which nodes it is spread with others.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub topology_spread_constraints: Vec<SlimSpreadConstraint>,
     /// How many devices it claims.
     #[serde(default, deserialize_with = "how_many")]
     pub resource_claims: usize,
     /// Whether it is in a group of the native kind.
     #[serde(default, deserialize_with = "is_there")]
     pub scheduling_group: bool,
+    /// How long it may run.
+    #[serde(default)]
+    pub active_deadline_seconds: Option<u64>,
+    /// How long it may take to end.
+    #[serde(default)]
+    pub termination_grace_period_seconds: Option<i64>,
 }
 
-/// Which hard rules there are. Preferences only rank nodes, so a pod that has only those is placed without them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+/// Hard rules. Preferences only rank nodes, so a pod that has only those is placed without them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_field_names, reason = "they are Kubernetes' names")]
 pub struct SlimAffinity {
     /// Rules on the node's labels.
-    #[serde(deserialize_with = "has_hard_terms")]
-    pub node_affinity: bool,
+    #[serde(deserialize_with = "null_is_default")]
+    pub node_affinity: SlimNodeAffinity,
     /// Pods that must be near.
-    #[serde(deserialize_with = "has_hard_terms")]
-    pub pod_affinity: bool,
+    #[serde(deserialize_with = "null_is_default")]
+    pub pod_affinity: SlimPodAffinity,
     /// Pods that must not be near.
-    #[serde(deserialize_with = "has_hard_terms")]
-    pub pod_anti_affinity: bool,
+    #[serde(deserialize_with = "null_is_default")]
+    pub pod_anti_affinity: SlimPodAffinity,
 }
 
 /// One toleration, as written.
@@ -115,21 +134,19 @@ pub struct SlimContainer {
     /// What it asks for.
     #[serde(default, deserialize_with = "null_is_default")]
     pub resources: SlimResources,
-    /// How many ports of the node it takes.
+    /// The ports of the host that it takes.
     #[serde(default, rename = "ports", deserialize_with = "host_ports")]
-    pub host_ports: usize,
+    pub host_ports: Vec<SlimHostPort>,
+    /// Whether its end may restart all containers of the pod.
+    #[serde(default, rename = "restartPolicyRules", deserialize_with = "restarts_all")]
+    pub restarts_all: bool,
 }
 
-/// Requests and limits, as written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default)]
-pub struct SlimResources {
-    /// What it must have.
-    #[serde(deserialize_with = "null_is_default")]
-    pub requests: BTreeMap<String, String>,
-    /// The most it may use; what is not requested is requested by its limit.
-    #[serde(deserialize_with = "null_is_default")]
-    pub limits: BTreeMap<String, String>,
+impl SlimContainer {
+    /// Whether it is an init container that runs beside the others.
+    pub(crate) fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
 }
 
 /// How a pod fares.
@@ -153,6 +170,11 @@ pub struct SlimPodStatus {
     /// Its init containers.
     #[serde(deserialize_with = "null_is_default")]
     pub init_container_statuses: Vec<SlimContainerStatus>,
+    /// What the pod as a whole has.
+    pub resources: Option<SlimResources>,
+    /// What the pod as a whole was granted.
+    #[serde(deserialize_with = "null_is_default")]
+    pub allocated_resources: BTreeMap<String, String>,
 }
 
 /// One condition of a pod or node.
@@ -188,6 +210,11 @@ pub struct SlimContainerStatus {
     /// What it did before it was restarted.
     #[serde(deserialize_with = "null_is_default")]
     pub last_state: SlimContainerState,
+    /// What it has.
+    pub resources: Option<SlimResources>,
+    /// What it was granted.
+    #[serde(deserialize_with = "null_is_default")]
+    pub allocated_resources: BTreeMap<String, String>,
 }
 
 /// What a container does: at most one of these.
@@ -285,6 +312,9 @@ pub struct SlimNodeStatus {
     /// What pods may use.
     #[serde(deserialize_with = "null_is_default")]
     pub allocatable: BTreeMap<String, String>,
+    /// What its kubelet is able to, beyond what all are.
+    #[serde(rename = "declaredFeatures", deserialize_with = "null_is_default")]
+    pub declared_features: Vec<String>,
     /// For example `Ready`.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<SlimCondition>,
@@ -330,7 +360,7 @@ fn is_kept(annotation: &str) -> bool {
         || annotation == crate::pod::COMPLETION_INDEX
 }
 
-fn slim_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+pub(crate) fn slim_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     #[derive(Default)]
@@ -373,7 +403,7 @@ fn our_annotations<'de, D: Deserializer<'de>>(
     Ok(annotations.filter(|annotations| !annotations.is_empty()))
 }
 
-fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+pub(crate) fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
@@ -385,50 +415,6 @@ fn how_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
 
 fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(Option::<IgnoredAny>::deserialize(deserializer)?.is_some())
-}
-
-/// Node affinity has its hard terms in an object, affinity to pods in a list; an empty list is no rule.
-fn has_hard_terms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Terms {
-        #[serde(default)]
-        required_during_scheduling_ignored_during_execution: Option<Required>,
-    }
-    #[derive(serde::Deserialize)]
-    #[serde(untagged)]
-    enum Required {
-        List(Vec<IgnoredAny>),
-        Object(IgnoredAny),
-    }
-    let terms = Option::<Terms>::deserialize(deserializer)?;
-    Ok(match terms.and_then(|terms| terms.required_during_scheduling_ignored_during_execution) {
-        None => false,
-        Some(Required::List(terms)) => !terms.is_empty(),
-        Some(Required::Object(IgnoredAny)) => true,
-    })
-}
-
-fn hard_spread_constraints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Constraint {
-        #[serde(default)]
-        when_unsatisfiable: Option<String>,
-    }
-    let constraints = Option::<Vec<Constraint>>::deserialize(deserializer)?.unwrap_or_default();
-    Ok(constraints.iter().filter(|it| it.when_unsatisfiable.as_deref() != Some("ScheduleAnyway")).count())
-}
-
-fn host_ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Port {
-        #[serde(default)]
-        host_port: Option<i32>,
-    }
-    let ports = Option::<Vec<Port>>::deserialize(deserializer)?.unwrap_or_default();
-    Ok(ports.iter().filter(|port| port.host_port.is_some_and(|port| port > 0)).count())
 }
 
 /// Volumes that are the same on every node: no scheduler looks at them.

@@ -2,12 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::decay::SavedAccounts;
 use crate::gangs::{GangSlot, KINDS_MAX, Order, Run};
+use crate::holds::Seat;
 use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
-use crate::nodes::NodeId;
+use crate::near::LabelSet;
+use crate::nodes::{Interests, NodeId};
 use crate::objects::{Change, Node, Pod, Queue};
 use crate::plan::{MemberPlacement, Plan};
 use crate::pods::{Decision, Place, PodId, PodState, Standing};
@@ -20,6 +24,14 @@ impl ClusterState {
     pub fn advance(&mut self, now: Timestamp) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         self.queues.advance(now);
+    }
+
+    /// Goes on with what an earlier leader wrote down of a queue's use and savings. To be called before the first plan,
+    /// when it is known what the queue holds: that is taken for what it has held since.
+    pub fn restore_accounts(&mut self, queue: &QueueName, saved: &SavedAccounts) {
+        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
+        self.queues.restore_accounts(queue, saved);
+        self.generation += 1;
     }
 
     /// Takes note of something that happened.
@@ -35,15 +47,20 @@ impl ClusterState {
             Change::Pod(pod) => self.set_pod(pod),
             Change::PodGone(key) => {
                 if let Some(id) = self.pod_id(&key) {
-                    let name = self.pod(id).pod.gang.clone();
+                    let (name, seat) = (self.pod(id).pod.gang.clone(), Seat::of(&self.pod(id).pod));
                     let (gang, node) = self.remove_pod(id);
                     self.settle(gang, node);
-                    self.recharge_stand_in(&name, &key);
+                    self.recharge_stand_in(&name, seat);
                 }
             }
             Change::Queue(queue) => self.set_queue(&queue.name.clone(), Some(queue)),
             Change::QueueGone(name) => self.set_queue(&name, None),
+            Change::Budget(budget) => drop(self.budgets.insert(budget.key.clone(), budget)),
+            Change::BudgetGone(key) => drop(self.budgets.remove(&key)),
+            Change::Namespace { name, labels } => self.set_namespace(&name, Some(labels)),
+            Change::NamespaceGone(name) => self.set_namespace(&name, None),
         }
+        self.near.sweep();
     }
 
     /// Says that so many members of a gang had a node and have ended. Pods that ended are not watched, so a gang whose
@@ -82,11 +99,35 @@ impl ClusterState {
     /// Says that a gang was told to give way, and to whom. Good until none of its members has a node.
     pub fn mark_evicting(&mut self, victim: &GangKey, claimant: &GangKey) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
+        let has_node = |slot: &GangSlot| self.gangs.get(*slot).bound + self.gangs.get(*slot).leaving > 0;
+        let Some(slot) = self.gangs.slot(victim).filter(has_node) else { return };
+        let before = self.gangs.get_mut(slot).evicting.replace(claimant.clone());
+        if before.is_none() {
+            self.count_told(slot, true);
+        }
+        self.evicted.mark(victim, claimant);
+        self.generation += 1;
+    }
+
+    /// Takes back [`ClusterState::mark_evicting`], because the gang was not told after all; as if it had never been
+    /// marked for that claimant.
+    pub fn spare(&mut self, victim: &GangKey) {
+        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
+        let Some(slot) = self.gangs.slot(victim) else { return };
+        if let Some(claimant) = self.gangs.get_mut(slot).evicting.take() {
+            self.count_told(slot, false);
+            self.evicted.take_back(victim, &claimant);
+            self.generation += 1;
+        }
+    }
+
+    /// Says that a gang which was told to give way stays after all, because the API server refused. It is remembered that
+    /// it was asked for that claimant, so that it is not asked for it again.
+    pub fn stop_evicting(&mut self, victim: &GangKey) {
+        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         let slot = self.gangs.slot(victim);
-        let gang = slot.map(|slot| self.gangs.get_mut(slot)).filter(|gang| gang.bound + gang.leaving > 0);
-        if let Some(gang) = gang {
-            gang.evicting = Some(claimant.clone());
-            self.evicted.mark(victim, claimant);
+        if slot.and_then(|slot| self.gangs.get_mut(slot).evicting.take()).is_some() {
+            self.evicted.unmark(victim);
             self.generation += 1;
         }
     }
@@ -137,7 +178,10 @@ impl ClusterState {
             Change::Pod(pod) => self.pod_id(&pod.key).is_some_and(|id| self.pod(id).pod == *pod),
             Change::PodGone(key) => self.pod_id(key).is_none(),
             Change::Queue(queue) => self.queue(&queue.name).is_some_and(|(known, _)| known == queue),
-            Change::NodeGone(_) | Change::QueueGone(_) => false,
+            Change::Namespace { name, labels } => self.namespace(name) == Some(labels),
+            Change::NamespaceGone(name) => self.namespace(name).is_none(),
+            Change::Budget(budget) => self.budgets.get(&budget.key) == Some(budget),
+            Change::NodeGone(_) | Change::QueueGone(_) | Change::BudgetGone(_) => false,
         }
     }
 
@@ -191,11 +235,11 @@ impl ClusterState {
     }
 
     fn set_pod(&mut self, pod: Pod) {
-        // Lest a label that only this pod selects by be of no interest for a moment.
-        let selector = pod.node_selector.clone();
-        self.nodes.count_selector(&selector, true);
+        // Lest a label or a resource that only this pod looks at be of no interest for a moment.
+        let interests = Interests::of(&pod);
+        self.nodes.count_interests(&interests, true);
         self.replace_pod(pod);
-        self.nodes.count_selector(&selector, false);
+        self.nodes.count_interests(&interests, false);
     }
 
     fn replace_pod(&mut self, mut pod: Pod) {
@@ -218,7 +262,7 @@ impl ClusterState {
         let holds_good =
             |it: &Decision| pod.ours && pod.node.is_none() && (it.held_until.is_none() || !pod.terminating);
         let decision = decision.or(stand_in).filter(holds_good);
-        let (mut gang, gang_key, key) = (None, pod.gang.clone(), pod.key.clone());
+        let (mut gang, gang_key, seat) = (None, pod.gang.clone(), Seat::of(&pod));
         if pod.node.is_some() || pod.ours {
             gang = self.insert_pod(name, pod, Standing { decision, evicted: false });
         }
@@ -227,7 +271,7 @@ impl ClusterState {
             old.0 = None;
         }
         self.settle(old.0, old.1);
-        self.recharge_stand_in(&gang_key, &key);
+        self.recharge_stand_in(&gang_key, seat);
     }
 
     /// Names of one namespace share its text: they take less room, and are told apart sooner.
@@ -257,24 +301,27 @@ impl ClusterState {
     /// Puts a pod (or a stand-in) in the lists; it does not count yet.
     pub(crate) fn insert_state(
         &mut self,
-        pod: Pod,
+        mut pod: Pod,
         standing: Standing,
         gang: Option<GangSlot>,
         stand_in: bool,
     ) -> PodId {
-        self.nodes.count_selector(&pod.node_selector, true);
-        let shape = self.shapes.enter(&pod);
+        self.near.share(&mut pod);
+        self.nodes.count_interests(&Interests::of(&pod), true);
+        let shape = self.shapes.enter(&mut pod);
         let queue = self.queue_slot_of(&pod);
         let namespace = pod.key.namespace.clone();
         let state = PodState { pod, standing, at: None, shape, gang, queue, charged: None, stand_in };
         let id = PodId(self.pods.insert(state));
         self.pods_by_namespace.entry(namespace).or_default().insert(id);
+        self.near.enter(id, &self.pods, &self.nodes);
         id
     }
 
     /// Takes a pod that counts no more out of the lists.
     pub(crate) fn remove_state(&mut self, id: PodId) -> PodState {
         let state = self.pods.remove(id.0);
+        self.near.leave(id, &state);
         let namespace = &state.pod.key.namespace;
         let pods = self.pods_by_namespace.get_mut(namespace).expect("every pod is in its namespace");
         pods.remove(&id);
@@ -282,7 +329,7 @@ impl ClusterState {
             self.pods_by_namespace.remove(namespace);
         }
         self.shapes.leave(state.shape);
-        self.nodes.count_selector(&state.pod.node_selector, false);
+        self.nodes.count_interests(&Interests::of(&state.pod), false);
         state
     }
 
@@ -348,6 +395,15 @@ impl ClusterState {
         let id = self.nodes.id_or_new(name);
         let pods: Vec<PodId> = self.node(id).pods.iter().copied().collect();
         let old_type = self.node(id).gpu_type();
+        if self.near.looks_at(self.node(id).object(), object.as_ref()) {
+            for pod in &pods {
+                self.near.count(*pod, self.pods.get(pod.0), false);
+            }
+            self.near.set_node(id, object.as_ref());
+            for pod in &pods {
+                self.near.count(*pod, self.pods.get(pod.0), true);
+            }
+        }
         self.nodes.set_object(id, object);
         // Without pods a node that is gone leaves nothing behind, and its number may be no more.
         if !pods.is_empty() && self.node(id).gpu_type() != old_type {
@@ -356,6 +412,12 @@ impl ClusterState {
                 self.charge(pod);
             }
         }
+    }
+
+    fn set_namespace(&mut self, name: &Arc<str>, labels: Option<LabelSet>) {
+        let none = BTreeSet::new();
+        let pods = self.pods_by_namespace.get(name).unwrap_or(&none);
+        self.near.set_namespace(name, labels, pods, &self.pods);
     }
 
     fn set_queue(&mut self, name: &QueueName, object: Option<Queue>) {
@@ -407,6 +469,7 @@ impl ClusterState {
             self.gangs.get_mut(gang).count(id, state, true);
         }
         self.pods.get_mut(id.0).at = at;
+        self.near.count(id, self.pods.get(id.0), true);
         self.charge(id);
     }
 
@@ -422,6 +485,7 @@ impl ClusterState {
         }
         if let Some(node) = state.at {
             self.nodes.remove_pod(node, id, state);
+            self.near.count(id, state, false);
         }
         self.pods.get_mut(id.0).at.take()
     }
@@ -516,9 +580,9 @@ impl ClusterState {
         let lead = gang.members.first().map(|(_, _, pod)| self.pods.get(pod.0)).filter(|_| count);
         let likeness = lead.filter(|_| gang.kinds.len() <= KINDS_MAX).and_then(|lead| {
             let members = gang.kinds.iter().map(|(shape, kind)| (*shape, kind.members)).collect();
-            let (priority, size, terms) = (lead.pod.priority, lead.pod.gang_size, lead.pod.terms.clone());
-            let namespace = gang.key.namespace.clone();
-            Some(Likeness { queue: lead.queue?, namespace, priority, size, members, terms })
+            let Pod { priority, preempts, gang_size: size, ref terms, .. } = lead.pod;
+            let (namespace, terms) = (gang.key.namespace.clone(), terms.clone());
+            Some(Likeness { queue: lead.queue?, namespace, priority, preempts, size, members, terms })
         });
         let new = likeness.map(|it| {
             let queue = self.queues.name(it.queue);

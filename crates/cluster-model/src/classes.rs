@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kind    GPU type, taints, labels that pods select by, spot, power, what it has        changes with the node
-//!    └─ class   … and what is free of it, down to the states of its devices               changes with each pod
+//!    └─ class   … and what is free of it, down to the states of its devices and to ports   changes with each pod
 //!        └─ nodes, in the order of place
 //! ```
 //!
@@ -14,11 +14,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::devices::DeviceState;
+use crate::features::Features;
 use crate::hash::QuickHash;
 use crate::names::GpuType;
 use crate::nodes::NodeId;
-use crate::objects::{Power, Resources, Taint};
+use crate::objects::{Power, Resources};
+use crate::other_resources::Extras;
 use crate::slots::Slots;
+use crate::taints::Taint;
 
 /// A kind's number. It is good until the next change is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,10 +85,12 @@ pub struct NodeKind {
     pub gpu_type: Option<GpuType>,
     /// What they have.
     pub allocatable: Resources,
-    /// Their taints that repel pods, sorted.
+    /// Their taints that repel pods, sorted; a cordon among them, whether or not it is written as one.
     pub taints: Vec<Taint>,
     /// Those of their labels that split kinds; see [`crate::ClusterState::label_splits_kinds`].
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// What they are able to.
+    pub features: Features,
     /// Whether they can be taken away at short notice.
     pub spot: bool,
     /// What they draw.
@@ -126,6 +131,11 @@ impl NodeClass {
         &self.key.devices
     }
 
+    /// What else is free or taken on each: resources that some pod asks for, and ports.
+    pub fn extras(&self) -> Option<&Extras> {
+        self.key.extras.as_deref()
+    }
+
     /// How many nodes it has.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -164,6 +174,8 @@ impl NodeClass {
 pub(crate) struct ClassKey {
     pub free: Resources,
     pub devices: Vec<DeviceState>,
+    /// `None` where there are none, as almost everywhere.
+    pub extras: Option<Arc<Extras>>,
 }
 
 #[derive(Clone, Debug)]
@@ -234,7 +246,7 @@ impl Classes {
     ) -> impl DoubleEndedIterator<Item = (ClassId, &NodeClass)> {
         let (cpu_millis, memory_bytes, pods) = (i64::MIN, i64::MIN, i64::MIN);
         let free = Resources { gpus: gpus_free, cpu_millis, memory_bytes, pods };
-        let first = ClassKey { free, devices: Vec::new() };
+        let first = ClassKey { free, devices: Vec::new(), extras: None };
         self.kinds.get(kind.0).classes.range(first..).map(|(_, id)| (*id, self.get(*id)))
     }
 

@@ -4,6 +4,7 @@
 //! stands still, so a what-if that is undone leaves no trace, not even in the rounding.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Fixed point with 62 bits after the point; a product of two fits in 128 bits.
 const POINT_BITS: u32 = 62;
@@ -16,7 +17,7 @@ const ONE_OVER_LN_2: u128 = 6_196_328_019;
 const HALVES: [u128; 32] = halves();
 
 /// One queue's accounts. Amounts are millionths of a GPU second.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accounts {
     pub since: Timestamp,
     pub rates: Rates,
@@ -26,7 +27,7 @@ pub(crate) struct Accounts {
 }
 
 /// What has held since.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rates {
     /// Thousandths of GPUs in use.
     pub gpu_millis: i64,
@@ -39,7 +40,42 @@ pub(crate) struct Rates {
     pub bank_cap_gpu_seconds: u64,
 }
 
+/// A queue's accounts as they outlive a leader: what they were when the rates last changed. With the same rates anybody
+/// reckons from that what they are at any later time, so they are worth writing down only when rates change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SavedAccounts {
+    /// When that was.
+    pub since: Timestamp,
+    /// Fading use, in thousandths of a GPU second.
+    pub decayed_gpu_milliseconds: u64,
+    /// The same of what was beyond the quota.
+    pub beyond_quota_gpu_milliseconds: u64,
+    /// Savings.
+    pub bank_gpu_milliseconds: i64,
+}
+
 impl Accounts {
+    pub fn save(&self) -> SavedAccounts {
+        let thousandths = |micros: u128| u64::try_from(micros / 1000).unwrap_or(u64::MAX);
+        SavedAccounts {
+            since: self.since,
+            decayed_gpu_milliseconds: thousandths(self.decayed_micros),
+            beyond_quota_gpu_milliseconds: thousandths(self.beyond_micros),
+            bank_gpu_milliseconds: i64::try_from(self.bank_micros / 1000).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// What was saved, as if these rates had held since then; a time to come is taken for now.
+    pub fn restore(saved: &SavedAccounts, rates: Rates, now: Timestamp) -> Self {
+        Self {
+            since: saved.since.min(now),
+            rates,
+            decayed_micros: u128::from(saved.decayed_gpu_milliseconds) * 1000,
+            beyond_micros: u128::from(saved.beyond_quota_gpu_milliseconds) * 1000,
+            bank_micros: i128::from(saved.bank_gpu_milliseconds.max(0)) * 1000,
+        }
+    }
+
     pub fn new(now: Timestamp, rates: Rates) -> Self {
         Self { since: now, rates, decayed_micros: 0, beyond_micros: 0, bank_micros: 0 }
     }

@@ -9,9 +9,12 @@ use crate::classes::NodeKind;
 use crate::devices::DeviceState;
 use crate::gangs::Gang;
 use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
+use crate::near::TallyDump;
 use crate::nodes::{NodeId, NodeState};
 use crate::objects::{Node, Pod, Queue, ResourceName, Resources};
+use crate::other_resources::Extras;
 use crate::pods::{Place, PodId};
+use crate::ports::HostPort;
 use crate::queues::QueueUsage;
 use crate::state::ClusterState;
 
@@ -37,9 +40,12 @@ pub struct Dump {
     #[allow(clippy::type_complexity, reason = "plain data, for comparing")]
     pub held: BTreeMap<GangKey, (Timestamp, BTreeSet<(PodKey, Option<NodeName>, bool)>)>,
     /// Classes of nodes, each with its nodes in order.
-    pub classes: Vec<(NodeKind, Resources, Vec<DeviceState>, Vec<NodeName>)>,
+    #[allow(clippy::type_complexity, reason = "plain data, for comparing")]
+    pub classes: Vec<(NodeKind, Resources, Vec<DeviceState>, Option<Extras>, Vec<NodeName>)>,
     /// Domains by their path.
     pub domains: BTreeMap<Vec<Arc<str>>, DomainDump>,
+    /// What is counted of neighbours.
+    pub tallies: BTreeMap<String, TallyDump>,
     /// Allocatable GPUs by type, CPU and memory.
     pub capacity: (BTreeMap<GpuType, i64>, i64, i64),
 }
@@ -70,8 +76,6 @@ pub struct DomainDump {
     pub classes: Vec<(Resources, u32, Vec<NodeName>)>,
     /// Free GPUs.
     pub gpus_free: i64,
-    /// Pods by mark.
-    pub marks: BTreeMap<Arc<str>, u32>,
 }
 
 /// One node of a [`Dump`].
@@ -81,12 +85,12 @@ pub struct NodeDump {
     pub object: Option<Node>,
     /// What is in use.
     pub used: Resources,
+    /// What is in use of other resources, and ports with the number of pods that take them.
+    pub extras_used: (BTreeMap<Arc<str>, i128>, BTreeMap<HostPort, u32>),
     /// What is free.
     pub free: Resources,
     /// The states of its devices.
     pub devices: Vec<DeviceState>,
-    /// Pods by mark.
-    pub marks: BTreeMap<Arc<str>, u32>,
     /// The type of its GPUs.
     pub gpu_type: Option<GpuType>,
     /// The pods on it.
@@ -143,10 +147,12 @@ impl ClusterState {
                 .classes()
                 .map(|(_, class)| {
                     let nodes = class.nodes().map(|node| self.node(node).name.clone()).collect();
-                    (class.kind().clone(), class.free(), class.devices().to_vec(), nodes)
+                    let (devices, extras) = (class.devices().to_vec(), class.extras().cloned());
+                    (class.kind().clone(), class.free(), devices, extras, nodes)
                 })
                 .collect(),
             domains: self.dump_domains(),
+            tallies: self.near.dump(&self.pods),
             capacity: (
                 self.capacity().clone(),
                 self.capacity_of(&ResourceName::Cpu),
@@ -163,9 +169,9 @@ impl ClusterState {
         NodeDump {
             object: node.object.clone(),
             used: node.used,
+            extras_used: (node.others_used.clone(), node.ports_used.clone()),
             free: node.free(),
             devices: node.devices().to_vec(),
-            marks: node.marks.clone(),
             gpu_type: node.gpu_type(),
             pods: node.pods().map(|pod| self.key_of(pod)).collect(),
         }
@@ -212,8 +218,7 @@ impl ClusterState {
                 (self.class(class).free(), count, self.nodes_in(id, class).map(name).collect())
             });
             let (nodes, classes) = (domain.nodes().map(name).collect(), classes.collect());
-            let (gpus_free, marks) = (domain.gpus_free(), domain.marks.clone());
-            domains.insert(path, DomainDump { nodes, classes, gpus_free, marks });
+            domains.insert(path, DomainDump { nodes, classes, gpus_free: domain.gpus_free() });
         }
         domains
     }

@@ -39,6 +39,11 @@ impl ClusterState {
 }
 
 impl Evicted {
+    /// Victims and claimants, the oldest first.
+    pub fn by_age(&self) -> impl Iterator<Item = &(GangKey, GangKey)> {
+        self.by_age.iter()
+    }
+
     pub fn mark(&mut self, victim: &GangKey, claimant: &GangKey) {
         self.leaving.insert(victim.clone());
         let pair = (victim.clone(), claimant.clone());
@@ -50,11 +55,28 @@ impl Evicted {
             && let Some(oldest) = self.by_age.pop_front()
         {
             self.before.remove(&oldest);
-            if let Entry::Occupied(mut times) = self.claimants.entry(oldest.1) {
-                *times.get_mut() -= 1;
-                if *times.get() == 0 {
-                    times.remove();
-                }
+            self.uncount(oldest.1);
+        }
+    }
+
+    /// Forgets that a gang was marked for a claimant.
+    pub fn take_back(&mut self, victim: &GangKey, claimant: &GangKey) {
+        self.leaving.remove(victim);
+        let pair = (victim.clone(), claimant.clone());
+        if self.before.remove(&pair) {
+            // It is among the last ones.
+            if let Some(at) = self.by_age.iter().rposition(|other| *other == pair) {
+                self.by_age.remove(at);
+            }
+            self.uncount(pair.1);
+        }
+    }
+
+    fn uncount(&mut self, claimant: GangKey) {
+        if let Entry::Occupied(mut times) = self.claimants.entry(claimant) {
+            *times.get_mut() -= 1;
+            if *times.get() == 0 {
+                times.remove();
             }
         }
     }

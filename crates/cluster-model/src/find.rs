@@ -115,23 +115,6 @@ impl ClusterState {
         self.node(node).rank
     }
 
-    /// Pods in a domain that carry a mark.
-    pub fn marks_in(&self, domain: DomainId, mark: &str) -> u32 {
-        self.domain(domain).marks.get(mark).copied().unwrap_or(0)
-    }
-
-    /// Pods on a node that carry a mark.
-    pub fn marks_on(&self, node: NodeId, mark: &str) -> u32 {
-        self.node(node).marks.get(mark).copied().unwrap_or(0)
-    }
-
-    /// Whether a pod on the node, or in one of its domains, keeps apart from pods with this mark.
-    pub fn is_kept_away(&self, node: NodeId, mark: &str) -> bool {
-        let node = self.node(node);
-        let on_node = node.keepers.get(&None).is_some_and(|marks| marks.contains_key(mark));
-        on_node || node.domains.iter().any(|domain| self.domain(*domain).keepers.contains_key(mark))
-    }
-
     /// What all nodes draw together, as far as it is known.
     pub fn drawn_watts(&self) -> u64 {
         self.nodes.drawn_watts()

@@ -82,6 +82,20 @@ impl Fork<'_> {
         self.change(pod, standing);
     }
 
+    /// A pod that was assumed comes to its node only later: from now on the node is held for it.
+    ///
+    /// # Panics
+    /// If the pod is not assumed to be anywhere.
+    pub fn postpone(&mut self, pod: PodId) {
+        let state = self.state.pod(pod);
+        assert!(state.is_assumed(), "only a pod that is assumed comes later");
+        let mut standing = state.standing.clone();
+        if let Some(decision) = &mut standing.decision {
+            decision.held_until = Some(Timestamp::MAX);
+        }
+        self.change(pod, standing);
+    }
+
     /// Starts a fork of the fork.
     pub fn fork(&mut self) -> Fork<'_> {
         self.state.fork()

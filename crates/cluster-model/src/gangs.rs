@@ -7,6 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::counts::Counts;
 use crate::devices::DeviceAsk;
@@ -80,7 +81,7 @@ pub(crate) struct Counted {
 }
 
 /// What history was told of a gang that runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub started: Timestamp,
     pub gpus: i64,
@@ -336,6 +337,15 @@ impl Gangs {
     pub fn remove(&mut self, slot: GangSlot) {
         let gang = self.slots.remove(slot);
         self.by_key.remove(&gang.key);
+    }
+
+    /// Forgets what history was told.
+    pub fn forget_runs(&mut self) {
+        self.ends.clear();
+        let slots: Vec<GangSlot> = self.slots.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.slots.get_mut(slot).run = None;
+        }
     }
 
     pub fn change_queue(&mut self, key: &GangKey, from: Option<QueueSlot>, to: Option<QueueSlot>) {

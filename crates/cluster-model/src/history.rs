@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::run_times::RunTimes;
 
@@ -34,15 +35,16 @@ const FADE: i64 = 500;
 const CLASSES_MAX: usize = 16_384;
 
 /// Run times that were seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
+    #[serde(with = "crate::pairs")]
     classes: BTreeMap<(Arc<str>, i64), Runs>,
     sizes: BTreeMap<i64, Runs>,
     all: Runs,
 }
 
 /// Runs of one class.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Runs {
     /// Faded number of those that ended, in [`ONE`]ths.
     ended: i64,

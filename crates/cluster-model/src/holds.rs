@@ -1,14 +1,14 @@
 //! Capacity that is kept for a gang until those who are in the way are gone.
 //!
 //! A member that waits is held where it will go. A member that still runs elsewhere, because its gang is moved, counts
-//! where it runs; a stand-in keeps the room where it will go, and hands it to the pod of the same name that comes next.
+//! where it runs; a stand-in keeps the room where it will go, and hands it to the pod that comes next in its seat.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::names::{GangKey, PodKey};
+use crate::names::GangKey;
 use crate::objects::Pod;
 use crate::plan::Hold;
 use crate::pods::{Decision, PodId, Standing};
@@ -18,7 +18,20 @@ use crate::state::{AssumeError, ClusterState};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holds {
     by_gang: BTreeMap<GangKey, BTreeMap<PodId, Timestamp>>,
-    stand_ins: BTreeMap<(GangKey, Arc<str>), PodId>,
+    stand_ins: BTreeMap<(GangKey, Seat), PodId>,
+}
+
+/// What a pod and the one made anew for it have in common. A Job gives each life another name, but the same index.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Seat {
+    Index(u32),
+    Name(Arc<str>),
+}
+
+impl Seat {
+    pub fn of(pod: &Pod) -> Self {
+        pod.member_index.map_or_else(|| Self::Name(pod.key.name.clone()), Self::Index)
+    }
 }
 
 impl ClusterState {
@@ -46,6 +59,7 @@ impl ClusterState {
             }
         }
         self.generation += 1;
+        self.near.sweep();
         Ok(())
     }
 
@@ -63,6 +77,7 @@ impl ClusterState {
                 self.stand_for_good(id, Standing::default());
             }
         }
+        self.near.sweep();
     }
 
     /// Gangs for which capacity is held, by name, and until when.
@@ -91,22 +106,28 @@ impl ClusterState {
             started: None,
             ..self.pod(of).pod.clone()
         };
-        let name = (pod.gang.clone(), pod.key.name.clone());
+        self.restore_stand_in(pod, standing);
+    }
+
+    /// Puts a stand-in in place.
+    pub(crate) fn restore_stand_in(&mut self, pod: Pod, standing: Standing) {
+        let seat = (pod.gang.clone(), Seat::of(&pod));
         let id = self.insert_state(pod, standing, None, true);
-        self.holds.stand_ins.insert(name, id);
+        self.holds.stand_ins.insert(seat, id);
         self.count_pod(id);
     }
 
     fn remove_stand_in(&mut self, id: PodId) -> Option<Decision> {
         self.uncount_pod(id);
         let state = self.remove_state(id);
-        self.holds.stand_ins.remove(&(state.pod.gang, state.pod.key.name));
+        let seat = Seat::of(&state.pod);
+        self.holds.stand_ins.remove(&(state.pod.gang, seat));
         state.standing.decision
     }
 
     /// What a stand-in kept for a pod that came.
     pub(crate) fn take_stand_in(&mut self, pod: &Pod) -> Option<Decision> {
-        let id = *self.holds.stand_ins.get(&(pod.gang.clone(), pod.key.name.clone()))?;
+        let id = *self.holds.stand_ins.get(&(pod.gang.clone(), Seat::of(pod)))?;
         self.remove_stand_in(id)
     }
 
@@ -117,11 +138,11 @@ impl ClusterState {
     }
 
     /// A pod that is moved came, changed or is gone: as long as it is there it is charged, else its stand-in.
-    pub(crate) fn recharge_stand_in(&mut self, gang: &GangKey, key: &PodKey) {
+    pub(crate) fn recharge_stand_in(&mut self, gang: &GangKey, seat: Seat) {
         if self.holds.stand_ins.is_empty() {
             return;
         }
-        if let Some(&id) = self.holds.stand_ins.get(&(gang.clone(), key.name.clone())) {
+        if let Some(&id) = self.holds.stand_ins.get(&(gang.clone(), seat)) {
             self.uncharge(id);
             self.charge(id);
         }

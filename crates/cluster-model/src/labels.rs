@@ -24,9 +24,9 @@ impl Labels {
     }
 
     /// Counts what a pod selects by; gives the keys that split kinds only from now on, or no more.
-    pub fn count_selector(&mut self, selector: &BTreeMap<Arc<str>, Arc<str>>, add: bool) -> Vec<Arc<str>> {
+    pub fn count_keys<'a>(&mut self, keys: impl Iterator<Item = &'a Arc<str>>, add: bool) -> Vec<Arc<str>> {
         let mut changed = Vec::new();
-        for key in selector.keys() {
+        for key in keys {
             let before = self.splits(key);
             count(&mut self.selected, key, add);
             if self.splits(key) != before && self.values.contains_key(key) {

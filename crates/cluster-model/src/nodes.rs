@@ -7,12 +7,13 @@ use crate::classes::{ClassId, ClassKey, Classes, KindId, NodeKind};
 use crate::devices::{DeviceState, DeviceTally};
 use crate::labels::Labels;
 use crate::names::{GpuType, NodeName};
-use crate::objects::{Node, Resources};
+use crate::objects::{Node, Pod, Resources};
+use crate::other_resources::{Asked, Extras, OtherResources, OthersInUse, count_others};
 use crate::pods::{PodId, PodState};
+use crate::ports::{HostPort, PortsInUse, count_ports};
 use crate::ranks::Ranks;
 use crate::slots::Slots;
-use crate::terms::Level;
-use crate::topology::{DomainId, ROOT, Topology, count_mark};
+use crate::topology::{DomainId, ROOT, Topology};
 
 /// A node's number. It is good until the next change is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,10 +26,9 @@ pub struct NodeState {
     pub(crate) name: NodeName,
     pub(crate) object: Option<Node>,
     pub(crate) used: Resources,
+    pub(crate) others_used: OthersInUse,
+    pub(crate) ports_used: PortsInUse,
     pub(crate) pods: BTreeSet<PodId>,
-    pub(crate) marks: BTreeMap<Arc<str>, u32>,
-    /// Pods that keep apart from a mark: on the node, or within its domain of a level.
-    pub(crate) keepers: BTreeMap<Option<Level>, BTreeMap<Arc<str>, u32>>,
     gpu_type: Option<GpuType>,
     /// What pods say they use of devices, by index.
     tallies: Vec<DeviceTally>,
@@ -67,6 +67,26 @@ impl NodeState {
         free
     }
 
+    /// What is left of another resource; nothing if the node does not have it.
+    pub fn free_of(&self, name: &str) -> i64 {
+        let has = self.object.as_ref().map_or(0, |node| node.other_allocatable.get(name));
+        let used = self.others_used.get(name).copied().unwrap_or(0);
+        let free = i128::from(has) - used;
+        i64::try_from(free).unwrap_or(if free < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// The ports of the host that pods have taken, in order.
+    pub fn ports(&self) -> impl Iterator<Item = &HostPort> {
+        self.ports_used.keys()
+    }
+
+    /// Whether a pod finds here all that it asks for, by count, and its ports; whatever else it asks of a node.
+    pub fn has_room_for(&self, pod: &Pod) -> bool {
+        pod.requests.fits(&self.free())
+            && pod.other_requests.iter().all(|(name, asked)| asked <= 0 || asked <= self.free_of(name))
+            && pod.host_ports.iter().all(|port| !self.ports_used.keys().any(|used| used.conflicts(port)))
+    }
+
     /// What is left of each device, if the node is Exact; else none. Pods that do not say which devices they have are
     /// only in [`Self::free`].
     pub fn devices(&self) -> &[DeviceState] {
@@ -90,15 +110,24 @@ impl NodeState {
         power.map_or(0, |power| u64::from(power.idle_watts) + gpus * u64::from(power.gpu_watts))
     }
 
-    fn keepers_in_domains(&self) -> impl Iterator<Item = (Level, &Arc<str>, u32)> {
-        let levels = self.keepers.iter().filter_map(|(level, marks)| Some(((*level)?, marks)));
-        levels.flat_map(|(level, marks)| marks.iter().map(move |(mark, pods)| (level, mark, *pods)))
-    }
-
-    fn class_key(&self) -> ClassKey {
+    fn class_key(&self, asked: &Asked) -> ClassKey {
         let mut devices = self.devices.clone();
         devices.sort_unstable();
-        ClassKey { free: self.free(), devices }
+        ClassKey { free: self.free(), devices, extras: self.extras(asked).map(Arc::new) }
+    }
+
+    fn extras(&self, asked: &Asked) -> Option<Extras> {
+        if self.ports_used.is_empty() && asked.is_empty() {
+            return None;
+        }
+        let has = self.object.as_ref().map(|node| &node.other_allocatable);
+        let here = has.into_iter().flat_map(OtherResources::iter).map(|(name, _)| name);
+        let names: BTreeSet<&Arc<str>> =
+            here.chain(self.others_used.keys()).filter(|name| asked.contains(name)).collect();
+        let free = names.into_iter().map(|name| (name.clone(), self.free_of(name)));
+        let free = free.filter(|(_, free)| *free != 0).collect();
+        let extras = Extras { free, ports: self.ports_used.keys().cloned().collect() };
+        (!extras.is_empty()).then_some(extras)
     }
 
     /// Counts what a pod uses, down to the devices it says it has.
@@ -108,12 +137,8 @@ impl NodeState {
         } else {
             self.used -= pod.pod.requests;
         }
-        for mark in &pod.pod.marks {
-            count_mark(&mut self.marks, mark, 1, add);
-        }
-        for apart in &pod.pod.terms.keep_apart {
-            count_mark(self.keepers.entry(apart.level).or_default(), &apart.mark, 1, add);
-        }
+        count_others(&mut self.others_used, &pod.pod.other_requests, add);
+        count_ports(&mut self.ports_used, &pod.pod.host_ports, add);
         for used in pod.devices() {
             let index = usize::from(used.device);
             if self.tallies.len() <= index {
@@ -145,6 +170,18 @@ impl NodeState {
     }
 }
 
+/// What a pod looks at on nodes, so that it sets them apart.
+pub(crate) struct Interests {
+    labels: Vec<Arc<str>>,
+    resources: OtherResources,
+}
+
+impl Interests {
+    pub fn of(pod: &Pod) -> Self {
+        Self { labels: pod.label_keys().cloned().collect(), resources: pod.other_requests.clone() }
+    }
+}
+
 /// All nodes, by name, in their classes and domains.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nodes {
@@ -154,6 +191,7 @@ pub(crate) struct Nodes {
     topology: Topology,
     ranks: Ranks,
     labels: Labels,
+    asked: Asked,
     /// Allocatable GPUs by type, and everything allocatable, on nodes that are there.
     capacity: BTreeMap<GpuType, i64>,
     total: Resources,
@@ -203,9 +241,9 @@ impl Nodes {
             name: name.clone(),
             object: None,
             used: Resources::default(),
+            others_used: OthersInUse::new(),
+            ports_used: PortsInUse::new(),
             pods: BTreeSet::new(),
-            marks: BTreeMap::new(),
-            keepers: BTreeMap::new(),
             gpu_type: None,
             tallies: Vec::new(),
             devices: Vec::new(),
@@ -246,11 +284,21 @@ impl Nodes {
         self.drop_if_unused(id);
     }
 
-    /// Takes note of what a pod selects nodes by. Costs O(nodes) where no other pod selects by the same label.
-    pub fn count_selector(&mut self, selector: &BTreeMap<Arc<str>, Arc<str>>, add: bool) {
-        if !selector.is_empty() {
-            let changed = self.labels.count_selector(selector, add);
+    /// Takes note of what a pod looks at. Costs O(nodes) where no other pod looks at the same label or resource.
+    pub fn count_interests(&mut self, interests: &Interests, add: bool) {
+        if !interests.labels.is_empty() {
+            let changed = self.labels.count_keys(interests.labels.iter(), add);
             self.change_kinds(&changed);
+        }
+        let changed = self.asked.count(&interests.resources, add);
+        if !changed.is_empty() {
+            let has_one = |node: &NodeState| {
+                let has = node.object.as_ref().map(|node| &node.other_allocatable);
+                changed.iter().any(|name| {
+                    has.is_some_and(|has| has.get(name) != 0) || node.others_used.contains_key(name)
+                })
+            };
+            self.enter_classes_again(has_one);
         }
     }
 
@@ -306,14 +354,6 @@ impl Nodes {
         if node.object.is_none() {
             return;
         }
-        for mark in &pod.pod.marks {
-            self.topology.count_mark(&node.domains, mark, 1, add);
-        }
-        for apart in &pod.pod.terms.keep_apart {
-            if let Some(level) = apart.level {
-                self.topology.count_keepers(&node.domains, level, &apart.mark, 1, add);
-            }
-        }
         match &mut self.taken_back {
             // Members mostly come to one node after the other.
             Some(changed) if changed.last() == Some(&id) => {}
@@ -326,11 +366,12 @@ impl Nodes {
     fn change_class(&mut self, id: NodeId) {
         let node = self.states.get_mut(id.0);
         let Some((kind, old)) = node.class else { return };
-        let (before, after) = (self.classes.get(old).free(), node.free());
-        if before == after && node.devices.is_empty() {
+        let (class, after) = (self.classes.get(old), node.free());
+        let (before, extras) = (class.free(), node.extras(&self.asked));
+        if before == after && node.devices.is_empty() && class.extras() == extras.as_ref() {
             return;
         }
-        let new = self.classes.insert(kind, node.class_key(), node.rank, id);
+        let new = self.classes.insert(kind, node.class_key(&self.asked), node.rank, id);
         if new == old {
             return;
         }
@@ -355,12 +396,6 @@ impl Nodes {
             self.topology.get_mut(*domain).nodes.insert((rank, id));
         }
         let node = self.states.get_mut(id.0);
-        for (mark, pods) in &node.marks {
-            self.topology.count_mark(&domains, mark, *pods, true);
-        }
-        for (level, mark, pods) in node.keepers_in_domains() {
-            self.topology.count_keepers(&domains, level, mark, pods, true);
-        }
         (node.rank, node.domains) = (rank, domains);
         self.enter_class(id);
     }
@@ -372,12 +407,6 @@ impl Nodes {
         let node = self.states.get_mut(id.0);
         let Some(object) = &node.object else { return };
         let domains = std::mem::take(&mut node.domains);
-        for (mark, pods) in &node.marks {
-            self.topology.count_mark(&domains, mark, *pods, false);
-        }
-        for (level, mark, pods) in node.keepers_in_domains() {
-            self.topology.count_keepers(&domains, level, mark, pods, false);
-        }
         for domain in [ROOT].iter().chain(&domains) {
             self.topology.get_mut(*domain).nodes.remove(&(node.rank, id));
         }
@@ -389,7 +418,7 @@ impl Nodes {
         let node = self.states.get_mut(id.0);
         let Some(object) = node.object.as_ref().filter(|node| node.schedulable) else { return };
         let kind = self.classes.enter_kind(kind_of(object, node.gpu_type.clone(), &self.labels));
-        let class = self.classes.insert(kind, node.class_key(), node.rank, id);
+        let class = self.classes.insert(kind, node.class_key(&self.asked), node.rank, id);
         node.class = Some((kind, class));
         let gpus_free = node.free().gpus.max(0);
         self.classes.add_free(kind, gpus_free);
@@ -416,7 +445,11 @@ impl Nodes {
                 .as_ref()
                 .is_some_and(|node| labels.iter().any(|label| node.labels.contains_key(label)))
         };
-        let nodes: Vec<NodeId> = self.iter().filter(|(_, node)| has_one(node)).map(|(id, _)| id).collect();
+        self.enter_classes_again(has_one);
+    }
+
+    fn enter_classes_again(&mut self, changed: impl Fn(&NodeState) -> bool) {
+        let nodes: Vec<NodeId> = self.iter().filter(|(_, node)| changed(node)).map(|(id, _)| id).collect();
         for id in nodes {
             self.leave_class(id);
             self.enter_class(id);
@@ -455,14 +488,16 @@ impl Nodes {
 }
 
 fn kind_of(node: &Node, gpu_type: Option<GpuType>, labels: &Labels) -> NodeKind {
-    let mut taints: Vec<_> = node.taints.iter().filter(|taint| taint.repels()).cloned().collect();
+    let mut taints: Vec<_> = node.repelling().collect();
     taints.sort();
+    taints.dedup();
     let splitting = node.labels.iter().filter(|(key, _)| labels.splits(key));
     NodeKind {
         gpu_type,
         allocatable: node.allocatable,
         taints,
         labels: splitting.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        features: node.features,
         spot: node.spot,
         power: node.power,
         exact: node.exact,

@@ -10,8 +10,15 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::budgets::{Budget, BudgetKey};
 use crate::devices::{DeviceAsk, DeviceUse};
+use crate::features::Features;
 use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
+use crate::near::{LabelSet, Neighbours};
+use crate::node_affinity::NodeAffinity;
+use crate::other_resources::OtherResources;
+use crate::ports::HostPorts;
+use crate::taints::{Taint, Toleration};
 use crate::terms::Terms;
 
 /// A week: who used much last week waits a little this week, and last month is forgotten.
@@ -32,6 +39,19 @@ pub enum Change {
     Queue(Queue),
     /// A queue is gone.
     QueueGone(QueueName),
+    /// A namespace is new or different.
+    Namespace {
+        /// Its name.
+        name: Arc<str>,
+        /// Its labels.
+        labels: LabelSet,
+    },
+    /// A namespace is gone.
+    NamespaceGone(Arc<str>),
+    /// A disruption budget is new or different.
+    Budget(Budget),
+    /// A disruption budget is gone.
+    BudgetGone(BudgetKey),
 }
 
 /// Amounts on one node or of one pod. Signed: what is free may be less than nothing.
@@ -96,7 +116,11 @@ impl std::ops::Sub for Resources {
 
 /// A machine. It is *Counted* where the kubelet picks the devices, so that we know how many are in use, not which; it is
 /// *Exact* where we pick them, by dynamic resource allocation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts about a machine that have nothing to do with each other"
+)]
 pub struct Node {
     /// Its name.
     pub name: NodeName,
@@ -104,8 +128,15 @@ pub struct Node {
     pub gpu_type: Option<GpuType>,
     /// What pods may use of it. It may fall below what they do use.
     pub allocatable: Resources,
-    /// Whether it takes new pods at all.
+    /// What pods may use of its other resources.
+    pub other_allocatable: OtherResources,
+    /// Whether it takes new pods at all: not while it is being deleted.
     pub schedulable: bool,
+    /// Whether somebody closed it to new pods, but for those that tolerate [`Taint::cordon`]. Mostly it has that taint
+    /// too, soon after.
+    pub cordoned: bool,
+    /// What it is able to.
+    pub features: Features,
     /// Its labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Its taints.
@@ -128,7 +159,10 @@ impl Node {
             name: name.into(),
             gpu_type: None,
             allocatable: Resources::default(),
+            other_allocatable: OtherResources::default(),
             schedulable: true,
+            cordoned: false,
+            features: Features::default(),
             labels: BTreeMap::new(),
             taints: Vec::new(),
             topology: Vec::new(),
@@ -137,10 +171,16 @@ impl Node {
             spot: false,
         }
     }
+
+    /// The taints that keep pods away, a cordon among them.
+    pub fn repelling(&self) -> impl Iterator<Item = Taint> {
+        let cordon = self.cordoned.then(Taint::cordon);
+        self.taints.iter().filter(|taint| taint.repels()).cloned().chain(cordon)
+    }
 }
 
 /// What a node draws, in watts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Power {
     /// As soon as it is switched on. A node without pods can be switched off, and draws nothing.
     pub idle_watts: u32,
@@ -148,62 +188,12 @@ pub struct Power {
     pub gpu_watts: u32,
 }
 
-/// Keeps pods off a node that do not tolerate it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Taint {
-    /// The taint's key.
-    pub key: Arc<str>,
-    /// The taint's value, often empty.
-    pub value: Arc<str>,
-    /// What it does to pods that do not tolerate it.
-    pub effect: TaintEffect,
-}
-
-impl Taint {
-    /// Whether it keeps new pods away; `PreferNoSchedule` only asks for it.
-    pub fn repels(&self) -> bool {
-        self.effect != TaintEffect::PreferNoSchedule
-    }
-
-    /// Whether one of the tolerations is for it.
-    pub fn tolerated_by(&self, tolerations: &[Toleration]) -> bool {
-        tolerations.iter().any(|toleration| toleration.tolerates(self))
-    }
-}
-
-/// What a taint does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum TaintEffect {
-    /// No new pods.
-    NoSchedule,
-    /// Better no new pods; not a rule.
-    PreferNoSchedule,
-    /// No new pods, and running ones are evicted.
-    NoExecute,
-}
-
-/// Lets a pod onto nodes with a taint.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Toleration {
-    /// The taint's key; every key if absent.
-    pub key: Option<Arc<str>>,
-    /// The taint's value; every value if absent.
-    pub value: Option<Arc<str>>,
-    /// The taint's effect; every effect if absent.
-    pub effect: Option<TaintEffect>,
-}
-
-impl Toleration {
-    /// Whether it is for this taint.
-    pub fn tolerates(&self, taint: &Taint) -> bool {
-        self.key.as_ref().is_none_or(|key| *key == taint.key)
-            && self.value.as_ref().is_none_or(|value| *value == taint.value)
-            && self.effect.is_none_or(|effect| effect == taint.effect)
-    }
-}
-
 /// A pod that has not ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts about a pod that have nothing to do with each other"
+)]
 pub struct Pod {
     /// Its identity.
     pub key: PodKey,
@@ -215,10 +205,16 @@ pub struct Pod {
     pub queue: Option<QueueName>,
     /// What it asks for.
     pub requests: Resources,
+    /// What it asks for of other resources.
+    pub other_requests: OtherResources,
+    /// The ports of the host that it takes.
+    pub host_ports: HostPorts,
     /// The GPU types that would do, sorted; any if empty. A gang gets GPUs of one of them.
     pub gpu_types: Vec<GpuType>,
     /// Higher comes first.
     pub priority: i32,
+    /// Whether others give way to its priority. If not, it only comes first.
+    pub preempts: bool,
     /// When it was created.
     pub created: Timestamp,
     /// The node it is bound to.
@@ -229,6 +225,10 @@ pub struct Pod {
     pub ours: bool,
     /// Labels its node must have.
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
+    /// What else it requires of its node's labels and name.
+    pub node_affinity: Option<Arc<NodeAffinity>>,
+    /// What its node must be able to.
+    pub node_features: Features,
     /// Taints its node may have.
     pub tolerations: Vec<Toleration>,
     /// What it asks for and we cannot honour yet; such a pod is not placed.
@@ -239,6 +239,10 @@ pub struct Pod {
     pub member_index: Option<u32>,
     /// Whether a scheduling gate holds it back.
     pub gated: bool,
+    /// Whether somebody makes it anew when it is gone.
+    pub comes_back: bool,
+    /// How long it may take to end, once it is told to.
+    pub grace_seconds: u32,
     /// What its gang asks beyond resources.
     pub terms: Arc<Terms>,
     /// The group within its gang.
@@ -247,8 +251,10 @@ pub struct Pod {
     pub device: DeviceAsk,
     /// The devices it has, where its node is Exact and it is bound.
     pub devices: Vec<DeviceUse>,
-    /// Marks that others may keep apart from; see [`crate::KeepApart`].
-    pub marks: BTreeSet<Arc<str>>,
+    /// Its labels, by which others mean it.
+    pub labels: LabelSet,
+    /// What it asks of other pods.
+    pub neighbours: Option<Arc<Neighbours>>,
     /// Since when it has a node.
     pub started: Option<Timestamp>,
     /// When it last saved its state.
@@ -256,6 +262,12 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// The labels of nodes that it looks at; some perhaps more than once.
+    pub(crate) fn label_keys(&self) -> impl Iterator<Item = &Arc<str>> {
+        let in_affinity = self.node_affinity.iter().flat_map(|affinity| affinity.keys());
+        self.node_selector.keys().chain(in_affinity)
+    }
+
     /// A pod of ours that asks for nothing but its place, and waits for a node.
     pub fn new(key: PodKey, gang: GangKey) -> Self {
         Self {
@@ -264,23 +276,31 @@ impl Pod {
             gang_size: None,
             queue: None,
             requests: Resources { pods: 1, ..Resources::default() },
+            other_requests: OtherResources::default(),
+            host_ports: HostPorts::default(),
             gpu_types: Vec::new(),
             priority: 0,
+            preempts: true,
             created: Timestamp::UNIX_EPOCH,
             node: None,
             terminating: false,
             ours: true,
             node_selector: BTreeMap::new(),
+            node_affinity: None,
+            node_features: Features::default(),
             tolerations: Vec::new(),
             unsupported: Vec::new(),
             run: None,
             member_index: None,
             gated: false,
+            comes_back: true,
+            grace_seconds: 0,
             terms: Arc::default(),
             group: None,
             device: DeviceAsk::Whole,
             devices: Vec::new(),
-            marks: BTreeSet::new(),
+            labels: LabelSet::default(),
+            neighbours: None,
             started: None,
             checkpointed: None,
         }
@@ -288,7 +308,7 @@ impl Pod {
 }
 
 /// A place in the tree that governs who may hold how much.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// Its name.
     pub name: QueueName,
@@ -316,9 +336,9 @@ pub struct Queue {
 }
 
 /// How a queue takes back what others borrowed of it, and how long those that borrow are left alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reclaim {
-    /// From the moment that a gang within quota finds no room to the first eviction for it.
+    /// From the creation of a gang's oldest pod to the first eviction for it, if it is within quota and finds no room.
     pub grace_seconds: u32,
     /// A gang of this queue that borrows is not reclaimed before it ran for so long.
     pub min_run_seconds: u32,
@@ -332,7 +352,7 @@ impl Default for Reclaim {
 
 /// Unused quota earns credits, which buy burst later: what is held beyond the quota counts as within it while there is
 /// credit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BankTerms {
     /// Credits per unused GPU second, in thousandths.
     pub earn_millis: u32,
@@ -371,7 +391,7 @@ impl Queue {
 }
 
 /// Amounts per resource of a queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amounts {
     /// GPUs by type. Empty: GPUs are not bounded by it.
     pub gpus: BTreeMap<GpuType, i64>,

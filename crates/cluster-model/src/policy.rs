@@ -1,8 +1,10 @@
 //! What an operator may choose. A policy is data: the same value drives production, simulator, forecast and experiments,
 //! and tells the judge what a plan may do.
 
+use serde::{Deserialize, Serialize};
+
 /// The policy of one cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// Which gang is looked at next.
     pub order: OrderPolicy,
@@ -20,8 +22,22 @@ pub struct Policy {
     pub explain: bool,
 }
 
+impl Policy {
+    /// What the scheduler runs with unless it is told otherwise: see `docs/decisions/0031-act-on-the-cluster.md`.
+    /// Priorities and reclaim make others give way; who says that it saves its state may be moved, at most three for
+    /// one gang that has waited for a while. Nobody gives way because it runs for longer than others: that pays only
+    /// where most jobs save their state.
+    pub fn installed() -> Self {
+        Self {
+            eviction: EvictionPolicy { by_priority: true, reclaim: true, ..EvictionPolicy::default() },
+            consolidation: ConsolidationPolicy { moves_max: 3, after_seconds: 10 },
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Policy {
-    /// As installed.
+    /// Nobody gives way.
     fn default() -> Self {
         Self {
             order: OrderPolicy::default(),
@@ -36,7 +52,7 @@ impl Default for Policy {
 }
 
 /// Which gang is looked at next, within its queue and priority.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OrderPolicy {
     /// The oldest first; one that is blocked does not hold up the next.
     Age,
@@ -49,7 +65,7 @@ pub enum OrderPolicy {
 }
 
 /// Which of the nodes that would do is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Packing {
     /// The one with the fewest free GPUs that still fits, so that whole nodes stay free; ties by name.
     BestFit,
@@ -64,7 +80,7 @@ pub enum Packing {
 }
 
 /// What those who are blocked may count on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backfill {
     /// So many blocked gangs get a start, as far as time limits make ends certain, in the order of planning; nobody who
     /// starts now delays them. One is EASY, many are conservative, none lets whoever fits start.
@@ -84,7 +100,7 @@ impl Default for Backfill {
 }
 
 /// Who may be made to give way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvictionPolicy {
     /// Gangs of higher priority evict those of lower priority.
     pub by_priority: bool,
@@ -116,7 +132,7 @@ impl Default for EvictionPolicy {
 }
 
 /// When a gang that is expected to be through soon takes from those that will run for long yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outruns {
     /// A gang claims by this after it waited for so long: most room comes by itself sooner.
     pub after_seconds: u32,
@@ -137,7 +153,7 @@ impl Default for Outruns {
 }
 
 /// Whether running gangs are moved to make room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsolidationPolicy {
     /// For a gang that is blocked though enough is free in all: the most gangs that are moved for it. Zero: none.
     pub moves_max: u32,
@@ -146,7 +162,7 @@ pub struct ConsolidationPolicy {
 }
 
 /// What the cluster may draw.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnergyPolicy {
     /// The most that all nodes together may draw.
     pub cap_watts: Option<u64>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::decay::{Accounts, Rates};
+use crate::decay::{Accounts, Rates, SavedAccounts};
 use crate::names::{GpuType, QueueName};
 use crate::objects::{Pod, Queue, ResourceName};
 use crate::plan::WaitReason;
@@ -177,6 +177,17 @@ impl Queues {
         self.entry(name)?.accounts.bank_empty_at(self.now)
     }
 
+    pub fn saved_accounts(&self, name: &QueueName) -> Option<SavedAccounts> {
+        self.entry(name).map(|entry| entry.accounts.save())
+    }
+
+    pub fn restore_accounts(&mut self, name: &QueueName, saved: &SavedAccounts) {
+        if let Some(slot) = self.slot(name) {
+            let entry = self.entries.get_mut(slot);
+            entry.accounts = Accounts::restore(saved, entry.rates(), self.now);
+        }
+    }
+
     /// What the children of a queue keep for themselves: quota that they neither hold nor lend.
     pub fn lent_reserve(&self, name: &QueueName, resource: &ResourceName) -> i64 {
         self.entry(name).and_then(|entry| entry.children_keep.get(resource)).copied().unwrap_or(0)
@@ -198,6 +209,22 @@ impl Queues {
             let entry = self.entries.get(slot);
             Some((entry.object.as_ref()?, &entry.total))
         })
+    }
+
+    /// The accounts of all queues, also of those that are only named.
+    pub fn accounts(&self) -> impl Iterator<Item = (&QueueName, &Accounts)> {
+        self.by_name.iter().map(|(name, slot)| (name, &self.entries.get(*slot).accounts))
+    }
+
+    /// Puts accounts in place as they were, at the time to which they were reckoned.
+    pub fn put_accounts(&mut self, accounts: Vec<(QueueName, Accounts)>, now: Timestamp) {
+        self.now = now;
+        for (name, accounts) in accounts {
+            if let Some(slot) = self.slot(&name) {
+                self.entries.get_mut(slot).accounts = accounts;
+                self.mark_stale(slot);
+            }
+        }
     }
 
     fn entry(&self, name: &QueueName) -> Option<&Entry> {

@@ -4,6 +4,8 @@
 //! got as far, and how many of them ended in it. Their ratio is how likely a gang that is in a step is to end in it, which
 //! holds for gangs that still run too: nobody "should have ended" by now. Both fade with each end, as in `history.rs`.
 
+use serde::{Deserialize, Serialize};
+
 /// Steps of time: the last begins after half a year.
 pub const RUN_TIME_STEPS: usize = 48;
 /// Gangs are counted in units of this, so that fading loses nothing that matters; 500 × 2¹⁶ fits.
@@ -12,10 +14,36 @@ const ONE: u32 = 1 << 16;
 const FADE: u32 = 500;
 
 /// Run times of one kind of gangs, 384 bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Steps", into = "Steps")]
 pub struct RunTimes {
     reached: [u32; RUN_TIME_STEPS],
     ended: [u32; RUN_TIME_STEPS],
+}
+
+/// As they are written down: without the steps at the end that nobody reached.
+#[derive(Serialize, Deserialize)]
+struct Steps {
+    reached: Vec<u32>,
+    ended: Vec<u32>,
+}
+
+impl From<RunTimes> for Steps {
+    fn from(times: RunTimes) -> Self {
+        let last = |counts: &[u32]| counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        let some = |counts: [u32; RUN_TIME_STEPS]| counts[..last(&counts)].to_vec();
+        Self { reached: some(times.reached), ended: some(times.ended) }
+    }
+}
+
+impl From<Steps> for RunTimes {
+    fn from(steps: Steps) -> Self {
+        let mut times = Self::default();
+        for (all, some) in [(&mut times.reached, &steps.reached), (&mut times.ended, &steps.ended)] {
+            all.iter_mut().zip(some).for_each(|(all, some)| *all = *some);
+        }
+        times
+    }
 }
 
 impl Default for RunTimes {

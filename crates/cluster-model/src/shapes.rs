@@ -1,12 +1,18 @@
 //! Shapes of pods: pods of one shape fit on the same nodes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::devices::DeviceAsk;
+use crate::features::Features;
 use crate::names::GpuType;
-use crate::objects::{Pod, Resources, Toleration};
+use crate::near::Neighbours;
+use crate::node_affinity::NodeAffinity;
+use crate::objects::{Pod, Resources};
+use crate::other_resources::OtherResources;
+use crate::ports::HostPorts;
 use crate::slots::Slots;
+use crate::taints::Toleration;
 
 /// A shape's number: two pods have the same if and only if they are of one shape. It is good until the next change is
 /// applied.
@@ -18,18 +24,26 @@ pub struct ShapeId(pub(crate) u32);
 pub struct PodShape {
     /// What it asks for.
     pub requests: Resources,
+    /// What it asks for of other resources.
+    pub other_requests: OtherResources,
+    /// The ports of the host that it takes.
+    pub host_ports: HostPorts,
     /// The GPU types that would do; any if empty.
     pub gpu_types: Vec<GpuType>,
     /// What it asks of devices.
     pub device: DeviceAsk,
     /// Labels its node must have.
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
+    /// What else it requires of its node's labels and name.
+    pub node_affinity: Option<Arc<NodeAffinity>>,
+    /// What its node must be able to.
+    pub node_features: Features,
     /// Taints its node may have.
     pub tolerations: Vec<Toleration>,
     /// The group within its gang.
     pub group: Option<Arc<str>>,
-    /// Marks that others may keep apart from.
-    pub marks: BTreeSet<Arc<str>>,
+    /// What it asks of other pods.
+    pub neighbours: Option<Arc<Neighbours>>,
     /// Whether it cannot be placed as it is: it is gated, or asks for what is not supported.
     pub is_kept_back: bool,
 }
@@ -46,16 +60,29 @@ impl Shapes {
         &self.shapes.get(id.0).0
     }
 
-    /// The shape of a pod that comes.
-    pub fn enter(&mut self, pod: &Pod) -> ShapeId {
+    /// The shape of a pod that comes. It shares with others of the shape what is not small.
+    pub fn enter(&mut self, pod: &mut Pod) -> ShapeId {
+        let id = self.id_of(pod);
+        let shape = self.get(id);
+        pod.other_requests = shape.other_requests.clone();
+        pod.host_ports = shape.host_ports.clone();
+        pod.node_affinity.clone_from(&shape.node_affinity);
+        id
+    }
+
+    fn id_of(&mut self, pod: &Pod) -> ShapeId {
         let shape = PodShape {
             requests: pod.requests,
+            other_requests: pod.other_requests.clone(),
+            host_ports: pod.host_ports.clone(),
             gpu_types: pod.gpu_types.clone(),
             device: pod.device,
             node_selector: pod.node_selector.clone(),
+            node_affinity: pod.node_affinity.clone(),
+            node_features: pod.node_features,
             tolerations: pod.tolerations.clone(),
             group: pod.group.clone(),
-            marks: pod.marks.clone(),
+            neighbours: pod.neighbours.clone(),
             is_kept_back: pod.gated || !pod.unsupported.is_empty(),
         };
         if let Some(id) = self.ids.get(&shape) {

@@ -17,6 +17,8 @@ use std::{
 
 use jiff::Timestamp;
 
+use crate::budgets::Budgets;
+use crate::decay::SavedAccounts;
 use crate::evicted::Evicted;
 use crate::gangs::{Gang, Gangs};
 use crate::history::History;
@@ -24,6 +26,7 @@ use crate::holds::Holds;
 use crate::memory::Memory;
 use crate::moments::Steps;
 use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
+use crate::near::{LabelSet, Near};
 use crate::nodes::{NodeId, NodeState, Nodes};
 use crate::objects::{Pod, Queue, ResourceName};
 use crate::plan::WaitReason;
@@ -53,6 +56,7 @@ pub enum AssumeError {
 pub struct ClusterState {
     pub(crate) generation: u64,
     pub(crate) nodes: Nodes,
+    pub(crate) near: Near,
     pub(crate) pods: Slots<PodState>,
     pub(crate) pod_by_name: HashMap<PodName, PodId>,
     pub(crate) pods_by_namespace: HashMap<Arc<str>, BTreeSet<PodId>>,
@@ -61,6 +65,7 @@ pub struct ClusterState {
     pub(crate) gangs: Gangs,
     pub(crate) holds: Holds,
     pub(crate) evicted: Evicted,
+    pub(crate) budgets: Budgets,
     pub(crate) history: History,
     pub(crate) workload: Workload,
     /// What pods were before forks that are still open changed it, in order.
@@ -119,6 +124,11 @@ impl ClusterState {
     /// Every node that is there or has pods, in no useful order.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeState)> {
         self.nodes.iter()
+    }
+
+    /// The labels of a namespace, if it is there.
+    pub fn namespace(&self, name: &str) -> Option<&LabelSet> {
+        self.near.namespace(name)
     }
 
     /// Allocatable GPUs by type, on all nodes that are there.
@@ -221,6 +231,11 @@ impl ClusterState {
     /// The same of what was beyond the quota at the time; what has no quota is all beyond it.
     pub fn decayed_beyond_quota_gpu_milliseconds(&self, queue: &QueueName) -> u64 {
         self.queues.decayed_beyond_quota_gpu_milliseconds(queue)
+    }
+
+    /// A queue's use and savings as they are written down for the next leader.
+    pub fn saved_accounts(&self, queue: &QueueName) -> Option<SavedAccounts> {
+        self.queues.saved_accounts(queue)
     }
 
     /// When a queue that spends what it saved has nothing left, if nothing changes.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The terms of one gang. All members of a gang hold the same; `Default` is a gang that asks for nothing special.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Terms {
     /// The most members that may run; more pods than this wait as long as the gang runs. `None`: all that exist.
     /// (The fewest is [`crate::Pod::gang_size`].)
@@ -26,8 +26,6 @@ pub struct Terms {
     pub spread: Option<Spread>,
     /// Whether it may run on nodes that can be taken away at short notice.
     pub takes_spot: bool,
-    /// Members stay away from pods that carry one of these marks, within one domain of the level.
-    pub keep_apart: Vec<KeepApart>,
 }
 
 impl Terms {
@@ -55,7 +53,7 @@ impl Terms {
 }
 
 /// Members that belong closer together than the gang as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupTerms {
     /// The group it lies within.
     pub parent: Option<Arc<str>>,
@@ -70,7 +68,7 @@ pub struct GroupTerms {
 pub struct Level(pub u8);
 
 /// Where members must or should lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TopologyTerms {
     /// All members lie in one domain of this level.
     pub required: Option<Level>,
@@ -81,7 +79,7 @@ pub struct TopologyTerms {
 }
 
 /// See [`TopologyTerms::segment`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Segment {
     /// Members of one segment, at least 1. The last segment may have fewer.
     pub members: u32,
@@ -90,7 +88,7 @@ pub struct Segment {
 }
 
 /// What may be done to a gang that runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EvictionTerms {
     /// It is never evicted, for nobody.
     pub never: bool,
@@ -99,20 +97,10 @@ pub struct EvictionTerms {
 }
 
 /// Members are spread over domains of a level, no domain having more than `skew_max` more than another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Spread {
     /// The level; `None` is the node.
     pub level: Option<Level>,
     /// The most that two domains may differ by, at least 1.
     pub skew_max: u32,
-}
-
-/// No domain of the level holds a member together with a pod that carries the mark: the example of a predicate that
-/// looks at other pods. Others come in the same way: as terms here, as marks on [`crate::Pod::marks`].
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeepApart {
-    /// What the other pods carry. The namespace is part of the mark where it matters.
-    pub mark: Arc<str>,
-    /// The level; `None` is the node.
-    pub level: Option<Level>,
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   root ─► level 0 ─► level 1 ─► … ─► nodes        each domain: its nodes in order, how many of each class,
-//!                                                   free GPUs, pods that carry a mark
+//!                                                   free GPUs
 //! ```
 //!
 //! A node counts in every domain on its path, so that "do k members fit under this rack" is a sum over the classes of
@@ -35,9 +35,6 @@ pub struct Domain {
     /// How many nodes that take pods there are of each class. The root's are those of the classes themselves.
     pub(crate) classes: Counts<ClassId>,
     gpus_free: i64,
-    pub(crate) marks: BTreeMap<Arc<str>, u32>,
-    /// Pods that keep apart from a mark, within this domain.
-    pub(crate) keepers: BTreeMap<Arc<str>, u32>,
 }
 
 impl Domain {
@@ -158,35 +155,6 @@ impl Topology {
             if let Some(to) = to {
                 domain.classes.add(to);
             }
-        }
-    }
-
-    /// Pods with a mark come to (or with −1 leave) a node.
-    pub fn count_mark(&mut self, path: &[DomainId], mark: &Arc<str>, pods: u32, add: bool) {
-        for &id in [ROOT].iter().chain(path) {
-            count_mark(&mut self.domains.get_mut(id.0).marks, mark, pods, add);
-        }
-    }
-}
-
-impl Topology {
-    /// Pods that keep apart from a mark within a domain of a level come or leave. One on a node that lies in no such domain
-    /// has nobody to keep apart from.
-    pub fn count_keepers(&mut self, path: &[DomainId], level: Level, mark: &Arc<str>, pods: u32, add: bool) {
-        if let Some(id) = path.get(usize::from(level.0)) {
-            count_mark(&mut self.domains.get_mut(id.0).keepers, mark, pods, add);
-        }
-    }
-}
-
-/// Counts pods with a mark.
-pub(crate) fn count_mark(marks: &mut BTreeMap<Arc<str>, u32>, mark: &Arc<str>, pods: u32, add: bool) {
-    if add {
-        *marks.entry(mark.clone()).or_default() += pods;
-    } else if let Some(count) = marks.get_mut(mark) {
-        *count -= pods;
-        if *count == 0 {
-            marks.remove(mark);
         }
     }
 }

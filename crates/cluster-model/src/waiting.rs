@@ -61,6 +61,7 @@ pub(crate) struct Likeness {
     pub queue: QueueSlot,
     pub namespace: Arc<str>,
     pub priority: i32,
+    pub preempts: bool,
     pub size: Option<u32>,
     pub members: Vec<(ShapeId, u32)>,
     pub terms: Arc<Terms>,

@@ -11,6 +11,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::devices::DeviceAsk;
 use crate::names::GpuType;
 use crate::objects::Pod;
@@ -37,7 +39,7 @@ const SNAPSHOT_EVERY_MAX: u64 = 1024;
 const OFFERS: usize = 32;
 
 /// What a pod asks for, as far as packing counts it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AskedShape {
     /// CPU, in thousandths of a core.
     pub cpu_millis: i64,
@@ -73,11 +75,13 @@ impl AskedShape {
 }
 
 /// Shapes of pods that arrived.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
     /// Twice the number of sightings, so that one halving keeps a single one.
+    #[serde(with = "crate::pairs")]
     counts: BTreeMap<AskedShape, u64>,
     /// Thousandths of GPUs asked for by pods that name these types; by pods that name none under the empty set.
+    #[serde(with = "crate::pairs")]
     named: BTreeMap<Vec<GpuType>, u64>,
     /// Pods with GPUs since the last halving, and half of those before.
     weight: u64,
@@ -89,7 +93,7 @@ pub struct Workload {
 }
 
 /// The workload at one moment, ready to be scored with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Grows with every snapshot; zero before the first.
     pub version: u64,

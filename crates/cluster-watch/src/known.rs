@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::mem;
+use std::sync::Arc;
 
-use cluster_model::{Change, NodeName, PodKey, QueueName};
+use cluster_model::{BudgetKey, Change, NodeName, PodKey, QueueName};
 
 /// The keys of reported objects, and of those seen in the list that is under way.
 ///
@@ -24,6 +25,8 @@ enum Subject {
     Node(NodeName),
     Pod(PodKey),
     Queue(QueueName),
+    Namespace(Arc<str>),
+    Budget(BudgetKey),
 }
 
 impl Known {
@@ -41,6 +44,10 @@ impl Known {
             Change::NodeGone(name) => self.remove(&Subject::Node(name.clone())),
             Change::PodGone(key) => self.remove(&Subject::Pod(key.clone())),
             Change::QueueGone(name) => self.remove(&Subject::Queue(name.clone())),
+            Change::Namespace { name, .. } => self.insert(Subject::Namespace(name.clone())),
+            Change::NamespaceGone(name) => self.remove(&Subject::Namespace(name.clone())),
+            Change::Budget(budget) => self.insert(Subject::Budget(budget.key.clone())),
+            Change::BudgetGone(key) => self.remove(&Subject::Budget(key.clone())),
         }
     }
 
@@ -84,6 +91,8 @@ impl Subject {
             Self::Node(name) => Change::NodeGone(name),
             Self::Pod(key) => Change::PodGone(key),
             Self::Queue(name) => Change::QueueGone(name),
+            Self::Namespace(name) => Change::NamespaceGone(name),
+            Self::Budget(key) => Change::BudgetGone(key),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   pods    ──paged list, watch──► slim struct ──cluster-convert──► Change ─┐
 //!   nodes   ──────────────────────────────────────────────────────────────► ├─► mpsc<Message> ─► the scheduler's loop
-//!   queues  ──────────────────────────────────────────────────────────────► ┘   (+ Synced per kind)
+//!   queues, namespaces, budgets ────────────────────────────────────────────────► ┘   (+ Synced per kind)
 //! ```
 //!
 //! Lists are consistent (no resource version: the server answers from a quorum read) and paged. When a watch has to
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api_types::Queue;
-use cluster_convert::{SlimNode, SlimPod};
+use cluster_convert::{SlimBudget, SlimNamespace, SlimNode, SlimPod};
 use cluster_model::Change;
 use futures::StreamExt;
 use kube::api::Api;
@@ -49,11 +49,15 @@ pub enum Kind {
     Nodes,
     /// Queues.
     Queues,
+    /// Namespaces: pods may ask for others by the labels of theirs.
+    Namespaces,
+    /// Disruption budgets.
+    Budgets,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Pods, Self::Nodes, Self::Queues];
+    pub const ALL: [Self; 5] = [Self::Pods, Self::Nodes, Self::Queues, Self::Namespaces, Self::Budgets];
 
     /// Its name in logs and metrics.
     pub fn as_str(self) -> &'static str {
@@ -61,6 +65,8 @@ impl Kind {
             Self::Pods => "pods",
             Self::Nodes => "nodes",
             Self::Queues => "queues",
+            Self::Namespaces => "namespaces",
+            Self::Budgets => "budgets",
         }
     }
 }
@@ -101,6 +107,15 @@ pub async fn watch(kind: Kind, client: Client, out: mpsc::Sender<Message>, count
         Kind::Queues => {
             let api = Api::<Queue>::all(client);
             watching.run(&api, &config, cluster_convert::queue_change, cluster_convert::queue_gone).await;
+        }
+        Kind::Budgets => {
+            let api = Api::<SlimBudget>::all(client);
+            watching.run(&api, &config, cluster_convert::budget_change, cluster_convert::budget_gone).await;
+        }
+        Kind::Namespaces => {
+            let api = Api::<SlimNamespace>::all(client);
+            let (change, gone) = (cluster_convert::namespace_change, cluster_convert::namespace_gone);
+            watching.run(&api, &config, change, gone).await;
         }
     }
 }

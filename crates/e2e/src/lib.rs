@@ -3,10 +3,13 @@
 //! The tests are in `tests/e2e`, one binary. They prove wiring on the real servers, never algorithms.
 
 pub mod cli;
+pub mod collector;
+pub mod faults;
 pub mod history;
 pub mod ledger;
 pub mod objects;
 pub mod observe;
+pub mod preemptions;
 pub mod random;
 pub mod sse;
 pub mod users;

@@ -43,17 +43,27 @@ pub async fn create_queue(
         gpus.iter().map(|(gpu_type, count)| ((*gpu_type).to_owned(), *count)).collect();
     let spec = QueueSpec {
         parent: parent.map(str::to_owned),
-        weight: 1,
         quota: (!gpus.is_empty()).then(|| ResourceAmounts { gpus, ..ResourceAmounts::default() }),
-        limit: None,
         namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+        ..QueueSpec::default()
     };
+    create_queue_as(client, name, spec).await
+}
+
+/// A queue as specified, of weight 1 if it says none.
+pub async fn create_queue_as(client: &Client, name: &str, spec: QueueSpec) -> anyhow::Result<()> {
+    let spec = QueueSpec { weight: spec.weight.max(1), ..spec };
     let queues: Api<Queue> = Api::all(client.clone());
     queues
         .create(&PostParams::default(), &Queue::new(name, spec))
         .await
         .context("failed to create a queue")?;
     Ok(())
+}
+
+/// So many H100.
+pub fn h100s(count: u32) -> ResourceAmounts {
+    ResourceAmounts { gpus: BTreeMap::from([("H100".to_owned(), count)]), ..ResourceAmounts::default() }
 }
 
 /// A price for GPUs of one type, from long ago on.

@@ -21,6 +21,16 @@ pub async fn bound(client: &Client, namespace: &str) -> anyhow::Result<usize> {
     Ok(pods(client, namespace).await?.iter().filter(|pod| node_of(pod).is_some()).count())
 }
 
+/// How many pods of a namespace have a node and have not ended.
+pub async fn placed(client: &Client, namespace: &str) -> anyhow::Result<usize> {
+    let has_ended = |pod: &Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Succeeded" | "Failed"))
+    };
+    let pods = pods(client, namespace).await?;
+    Ok(pods.iter().filter(|pod| node_of(pod).is_some() && !has_ended(pod)).count())
+}
+
 /// The pod's node, once it has one.
 pub fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()

@@ -8,8 +8,8 @@ use std::{
 
 use cluster_model::plan::WaitReason;
 use cluster_model::{
-    ClusterState, DeviceAsk, Gang, GangKey, GpuType, Pod, PodId, PodKey, QueueName, Resources, Terms,
-    Toleration, TopologyTerms,
+    ClusterState, DeviceAsk, Features, Gang, GangKey, GpuType, HostPorts, Node, NodeAffinity, OtherResources,
+    Pod, PodId, PodKey, QueueName, Resources, Terms, Toleration, TopologyTerms,
 };
 use jiff::Timestamp;
 
@@ -37,6 +37,9 @@ pub(crate) struct Request {
     pub is_granted: bool,
     /// Reasons that hold whatever the nodes have.
     pub problems: Vec<WaitReason>,
+    /// Whether other pods have a say in where its members may go. Then nothing follows from it for gangs that ask for the
+    /// same, and somebody who comes may make room.
+    pub depends_on_neighbours: bool,
     /// The GPU types that would do; any if empty.
     gpu_types: Vec<GpuType>,
 }
@@ -61,10 +64,18 @@ pub(crate) struct Group {
     pub members: Vec<PodId>,
 }
 
+/// All members of a gang as far as it decides where they may go: the group they are in, their shape, how many they are, and
+/// their indexes where those say which segment each is in.
+pub(crate) type Members = Vec<(Option<Arc<str>>, Arc<Shape>, usize, Vec<u32>)>;
+
 /// What decides which nodes would do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Shape {
     pub requests: Resources,
+    pub other_requests: OtherResources,
+    pub host_ports: HostPorts,
+    pub node_affinity: Option<Arc<NodeAffinity>>,
+    pub node_features: Features,
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
     pub tolerations: Vec<Toleration>,
     pub device: DeviceAsk,
@@ -72,6 +83,52 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// What a pod asks of its node.
+    pub fn of(pod: &Pod) -> Self {
+        Self {
+            requests: pod.requests,
+            other_requests: pod.other_requests.clone(),
+            host_ports: pod.host_ports.clone(),
+            node_affinity: pod.node_affinity.clone(),
+            node_features: pod.node_features,
+            node_selector: pod.node_selector.clone(),
+            tolerations: pod.tolerations.clone(),
+            device: pod.device,
+            takes_spot: pod.terms.takes_spot,
+        }
+    }
+
+    /// Whether it is what a pod asks for; the same as comparing with [`Self::of`], without making one.
+    pub fn is_of(&self, pod: &Pod) -> bool {
+        self.requests == pod.requests
+            && self.other_requests == pod.other_requests
+            && self.host_ports == pod.host_ports
+            && self.node_affinity == pod.node_affinity
+            && self.node_features == pod.node_features
+            && self.node_selector == pod.node_selector
+            && self.tolerations == pod.tolerations
+            && self.device == pod.device
+            && self.takes_spot == pod.terms.takes_spot
+    }
+
+    /// How many members fit on one node by what else they ask for: `free` says what is left of each resource.
+    pub fn times_by_others(&self, free: impl Fn(&str) -> i64) -> i64 {
+        // No two pods with the same port fit on one node.
+        let by_ports = if self.host_ports.is_empty() { i64::MAX } else { 1 };
+        self.other_requests.times_in(free).min(by_ports)
+    }
+
+    /// Whether it asks for anything beside what all pods ask for.
+    pub fn has_extras(&self) -> bool {
+        !self.other_requests.is_empty() || !self.host_ports.is_empty()
+    }
+
+    /// Whether a node has the labels, and perhaps the name, that it asks for.
+    pub fn selects(&self, node: &Node) -> bool {
+        self.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+            && self.node_affinity.as_ref().is_none_or(|affinity| affinity.admits(node))
+    }
+
     /// Whether it needs a node with GPUs: for whole ones, or for a part of one.
     pub fn uses_gpus(&self) -> bool {
         self.requests.gpus > 0 || self.device != DeviceAsk::Whole
@@ -118,6 +175,7 @@ impl Request {
             terms: lead.terms.clone(),
             optional: members.optional,
             is_granted: gang.finishes_its_start(lead.gang_size),
+            depends_on_neighbours: depends_on_neighbours(state, &pending),
             problems,
             gpu_types: match bound_type {
                 Some(bound) if asked_types.is_empty() || asked_types.contains(&bound) => vec![bound],
@@ -150,6 +208,7 @@ impl Request {
             optional: 0,
             is_granted: true,
             waiting_since: first.created,
+            depends_on_neighbours: depends_on_neighbours(state, &pods),
             problems: Vec::new(),
             gpu_types: gpu_type.into_iter().collect(),
         }
@@ -183,11 +242,10 @@ impl Request {
     }
 
     /// The class of the gang for the search: equal classes find or miss the same nodes.
-    pub fn class(&self) -> (Vec<(Arc<Shape>, usize)>, Arc<Terms>) {
-        (
-            self.root.all().map(|group| (group.shape.clone(), group.members.len())).collect(),
-            self.terms.clone(),
-        )
+    pub fn class(&self, state: &ClusterState) -> (Members, Arc<Terms>) {
+        let mut members = Members::new();
+        self.root.list(state, false, &mut members);
+        (members, self.terms.clone())
     }
 }
 
@@ -195,6 +253,18 @@ impl Grouping {
     /// Every group of members alike, those within included.
     pub fn all(&self) -> Box<dyn Iterator<Item = &Group> + '_> {
         Box::new(self.groups.iter().chain(self.within.iter().flat_map(Self::all)))
+    }
+
+    fn list(&self, state: &ClusterState, in_segments: bool, members: &mut Members) {
+        let in_segments = in_segments || self.topology.segment.is_some();
+        let index = |id: &PodId| state.pod(*id).pod().member_index.unwrap_or(0);
+        for group in &self.groups {
+            let indexes = group.members.iter().filter(|_| in_segments).map(index).collect();
+            members.push((self.name.clone(), group.shape.clone(), group.members.len(), indexes));
+        }
+        for within in &self.within {
+            within.list(state, in_segments, members);
+        }
     }
 
     /// How many members it has, those within included.
@@ -223,31 +293,21 @@ fn grouping(
 fn groups(pending: &[(PodId, &Pod)]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (id, pod) in pending {
-        let same = |group: &Group| {
-            group.shape.requests == pod.requests
-                && group.shape.node_selector == pod.node_selector
-                && group.shape.tolerations == pod.tolerations
-                && group.shape.device == pod.device
-                && group.shape.takes_spot == pod.terms.takes_spot
-        };
         // Members of a gang are mostly alike, so the last group is mostly the right one.
-        if let Some(group) = groups.iter_mut().rev().find(|group| same(group)) {
+        if let Some(group) = groups.iter_mut().rev().find(|group| group.shape.is_of(pod)) {
             group.members.push(*id);
         } else {
-            let shape = Shape {
-                requests: pod.requests,
-                node_selector: pod.node_selector.clone(),
-                tolerations: pod.tolerations.clone(),
-                device: pod.device,
-                takes_spot: pod.terms.takes_spot,
-            };
-            groups.push(Group { shape: Arc::new(shape), members: vec![*id] });
+            groups.push(Group { shape: Arc::new(Shape::of(pod)), members: vec![*id] });
         }
     }
     groups.sort_by(|one, other| {
         (Reverse(one.shape.requests), &one.shape).cmp(&(Reverse(other.shape.requests), &other.shape))
     });
     groups
+}
+
+fn depends_on_neighbours(state: &ClusterState, members: &[(PodId, &Pod)]) -> bool {
+    members.iter().any(|(id, _)| state.depends_on_neighbours(*id))
 }
 
 fn problems(state: &ClusterState, gang: &Gang, lead: &Pod, pending: &[(PodId, &Pod)]) -> Vec<WaitReason> {

@@ -31,8 +31,10 @@ mod elastic;
 mod evict;
 mod gang;
 mod order;
+pub mod policies;
 mod quota;
 mod search;
+mod verdicts;
 
 pub use cluster_model::plan::{
     GangPlacement, MemberPlacement, Plan, ReasonData, Refusals, WaitReason, WaitingGang,
@@ -42,6 +44,7 @@ pub use cluster_model::policy::{
     Backfill, ConsolidationPolicy, EnergyPolicy, EvictionPolicy, OrderPolicy, Outruns, Packing, Policy,
 };
 pub use evict::tidy;
+pub use verdicts::verdicts;
 
 use cluster_model::{ClusterState, Fork, GangKey};
 use jiff::Timestamp;
@@ -104,7 +107,7 @@ impl Planning<'_> {
 
     fn place(&mut self, request: Request, placement: GangPlacement) {
         self.order.started(&self.planned, &request);
-        match self.evictions.start(&self.planned, placement) {
+        match self.evictions.start(&mut self.planned, placement) {
             Start::Now(placement) => self.plan.placements.push(placement),
             Start::Held(hold, reason) => {
                 self.plan.holds.push(hold);

@@ -4,6 +4,7 @@ use cluster_model::policy::Policy;
 use cluster_model::{DeviceAsk, DevicePart, DeviceUse, MigProfile, Node, NodeName, Pod, Resources};
 
 use crate::facts::Facts;
+use crate::local;
 use crate::picture::{Occupant, Picture};
 use crate::violation::Violation;
 
@@ -20,6 +21,7 @@ pub(crate) fn nodes_are_not_over<'a>(
             continue;
         }
         counts_are_not_over(object, occupants, is_judged, violations);
+        local::extras_are_not_over(object, occupants, is_judged, violations);
         if object.exact {
             devices_are_not_over(object, occupants, is_judged, violations);
         }

@@ -10,7 +10,7 @@ use crate::facts::Facts;
 use crate::gangs::Decision;
 use crate::picture::{Occupant, Picture};
 use crate::violation::Violation;
-use crate::{capacity, evictions, gangs, quota, reservations, tidying, topology, turns};
+use crate::{capacity, evictions, gangs, neighbours, quota, reservations, tidying, topology, turns};
 
 /// Everything that is wrong with a plan that was made from this state by this policy.
 pub fn check_plan(state: &ClusterState, plan: &Plan, policy: &Policy) -> Vec<Violation> {
@@ -43,8 +43,10 @@ pub fn check_plan(state: &ClusterState, plan: &Plan, policy: &Policy) -> Vec<Vio
     for (before, picture) in &pictures {
         capacity::nodes_are_not_over(&facts, picture, &is_new, &mut found);
         capacity::power_is_capped(&facts, picture, before, policy, &mut found);
-        topology::pods_keep_apart(&facts, picture, &is_new, &mut found);
+        neighbours::pods_keep_apart(&facts, picture, &is_new, &mut found);
     }
+    let starts = plan.placements.iter().flat_map(|gang| &gang.members);
+    neighbours::neighbours_let_them_start(&facts, &Picture::running(&facts), starts, &mut found);
     quota::queues_are_right(&facts, plan, &mut found);
     quota::queues_have_room(&facts, plan, &mut found);
     evictions::evictions_are_allowed(&facts, plan, policy, &mut found);

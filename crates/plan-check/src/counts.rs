@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use cluster_model::{
-    ClusterState, DevicePart, DeviceState, DeviceUse, GangKey, MigProfile, NodeName, ResourceName, Resources,
+    ClusterState, DevicePart, DeviceState, DeviceUse, Extras, GangKey, HostPort, MigProfile, NodeName,
+    ResourceName, Resources,
 };
 
 use crate::capacity;
@@ -16,6 +18,7 @@ pub fn check_state(state: &ClusterState) -> Vec<Violation> {
     let facts = Facts::read(state);
     let mut found = Vec::new();
     nodes(state, &facts, &mut found);
+    extras(state, &facts, &mut found);
     queues(state, &facts, &mut found);
     gangs(state, &facts, &mut found);
     found
@@ -55,6 +58,44 @@ fn nodes(state: &ClusterState, facts: &Facts<'_>, found: &mut Vec<Violation>) {
             }
         }
         same(|| format!("what is free of node {}", object.name), &node.free(), &is, found);
+    }
+}
+
+/// Other resources that somebody asks for, and ports: on each node, and in its class.
+fn extras(state: &ClusterState, facts: &Facts<'_>, found: &mut Vec<Violation>) {
+    let members = || facts.pods.values().chain(&facts.stand_ins);
+    let asked = members().flat_map(|member| member.pod.other_requests.iter());
+    let asked: BTreeSet<&Arc<str>> = asked.map(|(name, _)| name).collect();
+    for (id, node) in state.nodes() {
+        let Some(object) = node.object() else { continue };
+        let class = state.class_of(id).map(|class| state.class(class));
+        let here = || members().filter(|member| member.at == Some(&object.name));
+        for name in &asked {
+            let used: i64 = here().map(|member| member.pod.other_requests.get(name)).sum();
+            let is = object.other_allocatable.get(name) - used;
+            same(
+                || format!("what is free of {name} on node {}", object.name),
+                &node.free_of(name),
+                &is,
+                found,
+            );
+            if let Some(class) = class {
+                let said = class.extras().map_or(0, |extras| extras.free_of(name));
+                same(
+                    || format!("what is free of {name} in the class of node {}", object.name),
+                    &said,
+                    &is,
+                    found,
+                );
+            }
+        }
+        let is: BTreeSet<&HostPort> = here().flat_map(|member| member.pod.host_ports.iter()).collect();
+        let said: BTreeSet<&HostPort> = node.ports().collect();
+        same(|| format!("the ports taken on node {}", object.name), &said, &is, found);
+        if let Some(class) = class {
+            let said: BTreeSet<&HostPort> = class.extras().into_iter().flat_map(Extras::ports).collect();
+            same(|| format!("the ports taken in the class of node {}", object.name), &said, &is, found);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::picture::{Occupant, Picture};
 use crate::quota::{self, Holdings};
 use crate::tidying::is_for_itself;
 use crate::violation::Violation;
-use crate::{outruns, topology};
+use crate::{budgets, neighbours, outruns};
 
 pub(crate) fn evictions_are_allowed<'a>(
     facts: &Facts<'a>,
@@ -50,7 +50,12 @@ pub(crate) fn evictions_are_allowed<'a>(
         loss_is_right(facts, plan, eviction, violations);
     }
     queues_that_give_keep_their_quota(facts, plan, violations);
+    budgets::budgets_are_kept(facts, plan, violations);
 }
+
+/// A hold may outlast the grace of those that leave by so much, and no grace counts for longer than an hour.
+const SEEN_GONE_SECONDS: u32 = 60;
+const GRACE_SECONDS_MAX: u32 = 3600;
 
 /// Holds are for claimants and for those who are moved, and do not last for ever.
 pub(crate) fn holds_are_allowed(
@@ -59,6 +64,10 @@ pub(crate) fn holds_are_allowed(
     policy: &Policy,
     violations: &mut Vec<Violation>,
 ) {
+    let leave = plan.evictions.iter().map(|it| &it.gang).chain(facts.evicting.keys().copied());
+    let graces = leave.flat_map(|gang| facts.members(gang)).map(|member| member.pod.grace_seconds);
+    let gone_after = graces.max().unwrap_or(0).min(GRACE_SECONDS_MAX) + SEEN_GONE_SECONDS;
+    let lasts_max = i64::from(policy.eviction.hold_seconds.max(gone_after));
     for hold in &plan.holds {
         let has_reason = plan
             .evictions
@@ -70,7 +79,7 @@ pub(crate) fn holds_are_allowed(
             || !plan.evictions.is_empty()
             || !facts.evicting.is_empty();
         let lasts = hold.expires.as_second() - plan.made_at.as_second();
-        if !has_reason || lasts <= 0 || lasts > i64::from(policy.eviction.hold_seconds) {
+        if !has_reason || lasts <= 0 || lasts > lasts_max {
             violations.push(Violation::WrongHold(hold.gang.clone()));
         }
     }
@@ -98,7 +107,11 @@ fn by_priority(facts: &Facts<'_>, eviction: &Eviction, policy: &Policy, violatio
     if !policy.eviction.by_priority {
         wrong("nobody gives way by priority");
     }
-    let claims = facts.lead(&eviction.claimant).map(|pod| pod.priority);
+    let lead = facts.lead(&eviction.claimant);
+    if lead.is_some_and(|pod| !pod.preempts) {
+        wrong("the claimant's priority makes nobody give way");
+    }
+    let claims = lead.map(|pod| pod.priority);
     let gives = facts.members(&eviction.gang).map(|member| member.pod.priority).max();
     if claims <= gives {
         wrong("it is of no lower priority");
@@ -200,6 +213,9 @@ fn by_consolidation(
     }
     if facts.terms(&eviction.gang).is_none_or(|terms| !terms.eviction.checkpoints) {
         wrong("it does not save its state");
+    }
+    if facts.running(&eviction.gang).any(|(pod, _)| !pod.comes_back) {
+        wrong("nobody makes it anew");
     }
     if is_for_itself(eviction) {
         return;
@@ -305,7 +321,14 @@ fn is_not_for_nothing<'a>(
     }
     capacity::nodes_are_not_over(facts, &picture, &is_judged, &mut found);
     capacity::power_is_capped(facts, &picture, &Picture::before(facts), policy, &mut found);
-    topology::pods_keep_apart(facts, &picture, &is_judged, &mut found);
+    neighbours::pods_keep_apart(facts, &picture, &is_judged, &mut found);
+    let mut before = picture;
+    for occupants in before.on_node.values_mut() {
+        occupants.retain(|it| !is_judged(it));
+    }
+    let holds = plan.holds.iter().filter(|hold| beneficiaries.contains(&hold.gang));
+    let members = holds.flat_map(|hold| &hold.members);
+    neighbours::neighbours_let_them_start(facts, &before, members, &mut found);
     if found.is_empty() && !quota_needs_it(facts, plan, eviction) && !somebody_gathers(facts, plan, policy) {
         let (gang, claimant) = (eviction.gang.clone(), eviction.claimant.clone());
         violations.push(Violation::EvictedForNothing { gang, claimant });

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cluster_model::{
-    ClusterState, DeviceAsk, DeviceUse, GangKey, GpuType, History, Level, Node, NodeName, Place, Pod, PodKey,
-    PodState, Queue, QueueName, ResourceName, Terms,
+    Budget, ClusterState, DeviceAsk, DeviceUse, GangKey, GpuType, History, LabelSet, Level, Node, NodeName,
+    Place, Pod, PodKey, PodState, Queue, QueueName, ResourceName, Terms,
 };
 use jiff::Timestamp;
 
@@ -55,6 +55,10 @@ pub(crate) struct Facts<'a> {
     pub held: BTreeMap<&'a GangKey, Timestamp>,
     /// Queues with credit in their bank. How it was earned is for [`crate::Course`] to say.
     credit: BTreeSet<&'a QueueName>,
+    /// Labels of the namespaces that pods are in, as far as they are known.
+    pub namespaces: BTreeMap<&'a Arc<str>, &'a LabelSet>,
+    /// Disruption budgets.
+    pub budgets: Vec<&'a Budget>,
     /// How long gangs are expected to run.
     pub history: &'a History,
 }
@@ -67,7 +71,9 @@ impl<'a> Facts<'a> {
         for member in pods.values().filter(|member| member.pod.ours) {
             gangs.entry(&member.pod.gang).or_default().push(*member);
         }
+        let names = pods.keys().map(|key| &key.namespace);
         Self {
+            namespaces: names.filter_map(|name| Some((name, state.namespace(name)?))).collect(),
             nodes: state.nodes().filter_map(|(_, node)| Some((node.name(), node.object()?))).collect(),
             pods,
             queues: state.queues().map(|(queue, _)| (&queue.name, queue)).collect(),
@@ -91,6 +97,7 @@ impl<'a> Facts<'a> {
                 .filter(|queue| queue.bank.is_some() && state.bank_gpu_seconds(&queue.name) > 0)
                 .map(|queue| &queue.name)
                 .collect(),
+            budgets: state.budgets().collect(),
             history: state.history(),
         }
     }

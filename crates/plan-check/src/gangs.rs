@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cluster_model::plan::{MemberPlacement, Plan};
-use cluster_model::{GangKey, GpuType, Node, NodeName, Pod, PodKey, Terms};
+use cluster_model::{GangKey, GpuType, Node, NodeName, Pod, PodKey, Taint, Terms};
 
 use crate::capacity::devices_are_as_asked;
 use crate::facts::{Facts, uses_gpus};
+use crate::local::is_selected;
 use crate::violation::Violation;
 
 /// What a plan decides for a gang: it starts, or room is held for it.
@@ -86,7 +87,9 @@ pub(crate) fn members_may_go_there(
 pub(crate) fn takes(node: &Node, pod: &Pod) -> bool {
     node.schedulable
         && node.taints.iter().all(|taint| !taint.repels() || taint.tolerated_by(&pod.tolerations))
-        && pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+        && (!node.cordoned || Taint::cordon().tolerated_by(&pod.tolerations))
+        && is_selected(node, pod)
+        && node.features.contain(pod.node_features)
         && (!node.spot || pod.terms.takes_spot)
 }
 

@@ -22,6 +22,8 @@ pub enum HistoryViolation {
         allocatable: i64,
         /// The pods that hold them.
         pods: Vec<PodKey>,
+        /// The pod that was put there; none if the node itself came to have less, or came back.
+        by: Option<PodKey>,
     },
     /// A pod was on one node, then on another.
     PodMoved {
@@ -49,7 +51,7 @@ pub enum HistoryViolation {
 impl fmt::Display for HistoryViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NodeOverGpus { revision, node, used, allocatable, pods } => {
+            Self::NodeOverGpus { revision, node, used, allocatable, pods, by: _ } => {
                 let pods: Vec<_> = pods.iter().map(ToString::to_string).collect();
                 write!(
                     f,
@@ -101,15 +103,20 @@ impl History {
         match change {
             Change::Node(node) => {
                 self.gpus.insert(node.name.clone(), node.allocatable.gpus);
-                self.check(&node.name);
+                self.check(&node.name, None);
             }
             Change::NodeGone(name) => {
                 self.gpus.remove(name);
-                self.check(name);
+                self.check(name, None);
             }
             Change::Pod(pod) => self.pod(pod),
             Change::PodGone(key) => self.pod_gone(key),
-            Change::Queue(_) | Change::QueueGone(_) => {}
+            Change::Queue(_)
+            | Change::QueueGone(_)
+            | Change::Namespace { .. }
+            | Change::NamespaceGone(_)
+            | Change::Budget(_)
+            | Change::BudgetGone(_) => {}
         }
     }
 
@@ -147,26 +154,27 @@ impl History {
         }
         if let Some(node) = &pod.node {
             self.node_of.insert(pod.key.clone(), node.clone());
-            self.on_node.entry(node.clone()).or_default().insert(pod.key.clone(), pod.requests.gpus);
-            self.check(node);
+            let pods = self.on_node.entry(node.clone()).or_default();
+            let is_new = pods.insert(pod.key.clone(), pod.requests.gpus).is_none() && pod.requests.gpus > 0;
+            self.check(node, is_new.then_some(&pod.key));
         }
     }
 
     fn pod_gone(&mut self, key: &PodKey) {
         if let Some(node) = self.node_of.remove(key) {
             self.on_node.entry(node.clone()).or_default().remove(key);
-            self.check(&node);
+            self.check(&node, None);
         }
     }
 
-    /// Notes the moment at which a node comes to be over, once until it no longer is. A node that is not there has
-    /// nothing to be over.
-    fn check(&mut self, node: &NodeName) {
+    /// Notes the moment at which a node comes to be over, once until it no longer is, and every pod that is put on a node
+    /// that is. A node that is not there has nothing to be over.
+    fn check(&mut self, node: &NodeName, by: Option<&PodKey>) {
         let pods = self.on_node.get(node);
         let used: i64 = pods.into_iter().flatten().map(|(_, gpus)| gpus).sum();
         match self.gpus.get(node) {
             Some(&allocatable) if used > allocatable => {
-                if self.over.insert(node.clone()) {
+                if self.over.insert(node.clone()) || by.is_some() {
                     let holding = pods.into_iter().flatten().filter(|(_, gpus)| **gpus > 0);
                     self.violations.push(HistoryViolation::NodeOverGpus {
                         revision: self.revision,
@@ -174,6 +182,7 @@ impl History {
                         used,
                         allocatable,
                         pods: holding.map(|(pod, _)| pod.clone()).collect(),
+                        by: by.cloned(),
                     });
                 }
             }

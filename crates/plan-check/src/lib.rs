@@ -9,19 +9,24 @@
 //!   ClusterState ─────────────────► check_state ────────────────► what it counts wrongly
 //!   plans and ends, in order ─────► Course ─────────────────────► what went wrong over time
 //!   watch events ─────────────────► History::apply ─────────────► violations
+//!   sightings of pods, with times ► GangTimes ──────────────────► gangs in part for too long, pods never placed
 //! ```
 //!
 //! It is written to be obviously right, not to be fast: it counts everything anew from the objects, and uses none of
 //! the state's orders and sums. It never imports placement; a tidy test holds that line.
 
+mod budgets;
 mod capacity;
 mod check;
 mod counts;
 mod course;
 mod evictions;
 mod facts;
+mod gang_times;
 mod gangs;
 mod history;
+mod local;
+mod neighbours;
 mod outruns;
 mod picture;
 mod quota;
@@ -34,5 +39,7 @@ mod violation;
 pub use check::check_plan;
 pub use counts::check_state;
 pub use course::Course;
+pub use gang_times::{GangTimes, InPart, PodState, Sighting};
 pub use history::{History, HistoryViolation};
+pub use neighbours::neighbours_admit;
 pub use violation::Violation;

@@ -1,12 +1,11 @@
-//! Members lie together, spread, or apart, as their gang asks.
+//! Members lie together or spread, as their gang asks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_model::{KeepApart, Level, NodeName, Pod, Spread, TopologyTerms};
+use cluster_model::{Level, NodeName, Pod, Spread, TopologyTerms};
 
 use crate::facts::{Domain, Facts, uses_gpus};
 use crate::gangs::{Decision, is_in, takes};
-use crate::picture::{Occupant, Picture};
 use crate::violation::Violation;
 
 type Placed<'a> = (&'a Pod, &'a NodeName);
@@ -93,36 +92,5 @@ pub(crate) fn members_are_spread<'a>(
     let fewest = counts.values().copied().min().unwrap_or(0);
     if most - fewest > skew_max.max(1) {
         violations.push(Violation::Uneven { gang: decision.gang.clone(), most, fewest });
-    }
-}
-
-/// A pod that keeps apart from a mark is in no domain with another pod that carries it, whichever of the two is new.
-pub(crate) fn pods_keep_apart<'a>(
-    facts: &Facts<'a>,
-    picture: &Picture<'a>,
-    is_judged: &dyn Fn(&Occupant<'a>) -> bool,
-    violations: &mut Vec<Violation>,
-) {
-    let marked: Vec<(&NodeName, &Occupant<'a>)> =
-        picture.occupants().filter(|(_, it)| !it.pod.marks.is_empty()).collect();
-    if marked.is_empty() {
-        return;
-    }
-    for (node, occupant) in picture.occupants() {
-        for KeepApart { mark, level } in &occupant.pod.terms.keep_apart {
-            let Some(domain) = facts.domain(node, *level) else { continue };
-            for (other_node, other) in &marked {
-                let is_one = other.pod.key == occupant.pod.key;
-                let concerned = is_judged(occupant) || is_judged(other);
-                if !is_one
-                    && concerned
-                    && other.pod.marks.contains(mark)
-                    && facts.domain(other_node, *level) == Some(domain)
-                {
-                    let (pod, other) = (occupant.pod.key.clone(), other.pod.key.clone());
-                    violations.push(Violation::NotApart { pod, other });
-                }
-            }
-        }
     }
 }

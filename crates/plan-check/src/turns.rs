@@ -75,6 +75,11 @@ fn class<'a>(facts: &Facts<'a>, gang: &GangKey) -> Option<Vec<Asks<'a>>> {
         return None;
     }
     let mut members: Vec<&Pod> = facts.members(gang).map(|member| member.pod).collect();
+    // Who came first may have found nothing before others came.
+    let is_helped = |pod: &&Pod| pod.neighbours.as_ref().is_some_and(|asks| asks.is_helped_by_others());
+    if members.iter().any(is_helped) {
+        return None;
+    }
     members.sort_by_key(|pod| (pod.member_index, &pod.key.name));
     Some(members.into_iter().map(Asks).collect())
 }
@@ -91,11 +96,16 @@ impl PartialEq for Asks<'_> {
             && one.key.namespace == two.key.namespace
             && one.gpu_types == two.gpu_types
             && one.node_selector == two.node_selector
+            && one.node_affinity == two.node_affinity
+            && one.node_features == two.node_features
+            && one.other_requests == two.other_requests
+            && one.host_ports == two.host_ports
             && one.tolerations == two.tolerations
             && one.unsupported == two.unsupported
             && one.gated == two.gated
             && one.terms == two.terms
             && one.group == two.group
-            && one.marks == two.marks
+            && one.labels == two.labels
+            && one.neighbours == two.neighbours
     }
 }

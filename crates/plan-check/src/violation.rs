@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use cluster_model::{GangKey, NodeName, PodKey, QueueName, ResourceName};
+use cluster_model::{BudgetKey, GangKey, NodeName, PodKey, QueueName, ResourceName};
 
 /// Something that a plan must not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,26 @@ pub enum Violation {
         used: i64,
         /// What it has.
         allocatable: i64,
+    },
+    /// The same of another resource.
+    NodeOverOther {
+        /// The node.
+        node: NodeName,
+        /// What is over.
+        resource: Arc<str>,
+        /// What it would hold.
+        used: i128,
+        /// What it has.
+        allocatable: i64,
+    },
+    /// Two pods on one node would take the same port of the host.
+    PortTaken {
+        /// The node.
+        node: NodeName,
+        /// The pod that the plan puts there.
+        pod: PodKey,
+        /// The other one.
+        other: PodKey,
     },
     /// A device would be used by pods that it cannot serve together.
     DeviceOver {
@@ -79,6 +99,8 @@ pub enum Violation {
         /// The pod that it keeps apart from.
         other: PodKey,
     },
+    /// A pod starts where other pods do not let it.
+    NeighboursForbid(PodKey, NodeName),
     /// A gang is placed in a queue that it may not use.
     WrongQueue(GangKey),
     /// A queue would hold more than it may.
@@ -113,6 +135,8 @@ pub enum Violation {
     NotEvictable(GangKey),
     /// A gang is evicted for one that gets nothing in the same plan.
     EvictedForNobody(GangKey),
+    /// More pods of a disruption budget give way than it allows.
+    BudgetExceeded(BudgetKey),
     /// A gang is evicted that must be left alone.
     Protected {
         /// The gang.
@@ -205,6 +229,12 @@ impl fmt::Display for Violation {
             Self::NodeOver { node, resource, used, allocatable } => {
                 write!(f, "node {node} would hold {used} of {allocatable} {resource}")
             }
+            Self::NodeOverOther { node, resource, used, allocatable } => {
+                write!(f, "node {node} would hold {used} of {allocatable} {resource}")
+            }
+            Self::PortTaken { node, pod, other } => {
+                write!(f, "pods {pod} and {other} would take the same port of node {node}")
+            }
             Self::DeviceOver { node, device } => {
                 write!(f, "device {device} of node {node} would be used twice")
             }
@@ -225,6 +255,9 @@ impl fmt::Display for Violation {
             }
             Self::NotApart { pod, other } => {
                 write!(f, "pod {pod} would not be kept apart from pod {other}")
+            }
+            Self::NeighboursForbid(pod, node) => {
+                write!(f, "other pods do not let pod {pod} go to node {node}")
             }
             Self::Miscounted { what, said, is } => write!(f, "{what} is {is}, not {said}"),
             of_queues => of_queues.fmt_of_queues(f),
@@ -247,6 +280,9 @@ impl Violation {
                 write!(f, "gang {gang} starts though queue {queue} is out of budget")
             }
             Self::NotEvictable(gang) => write!(f, "gang {gang} is evicted but does not run, or twice"),
+            Self::BudgetExceeded(budget) => {
+                write!(f, "budget {}/{} does not allow as many evictions", budget.namespace, budget.name)
+            }
             Self::EvictedForNobody(gang) => {
                 write!(f, "gang {gang} is evicted for one that gets nothing in this plan")
             }

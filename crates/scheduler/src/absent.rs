@@ -1,5 +1,6 @@
 //! Gangs that seem to miss members. Pods that ended are not watched, so a member that ended before the rest of its
-//! gang was bound (the start was interrupted by a crash) looks like one that was never created. The API server is
+//! gang was bound (the start was interrupted by a crash) looks like one that was never created, and a gang that is
+//! through but for a few members looks like one that is bound in part. The API server is
 //! asked, one gang at a time, after a wait in which members that are being created have appeared. No gang is asked
 //! about again before there is an answer, so that there are never more questions than gangs.
 
@@ -37,11 +38,10 @@ pub struct Absent {
 }
 
 impl Absent {
-    /// Takes in which gangs wait now.
-    pub fn update(&mut self, waiting: &[WaitingGang], now: Instant) {
-        let missing = waiting.iter().filter(|gang| {
-            gang.reasons.iter().any(|reason| matches!(reason, WaitReason::MembersMissing { .. }))
-        });
+    /// Takes in which gangs wait now, and which of them seem to be bound in part.
+    pub fn update(&mut self, waiting: &[WaitingGang], is_in_part: impl Fn(&GangKey) -> bool, now: Instant) {
+        let is_missing = |reason: &WaitReason| matches!(reason, WaitReason::MembersMissing { .. });
+        let missing = waiting.iter().filter(|it| it.reasons.iter().any(is_missing) || is_in_part(&it.gang));
         let known = std::mem::take(&mut self.due);
         self.due = missing
             .map(|gang| (gang.gang.clone(), known.get(&gang.gang).copied().unwrap_or(now + PATIENCE)))
@@ -274,7 +274,7 @@ mod tests {
         let gated = gang("gated", WaitReason::Gated { members: 1 });
         let now = Instant::now();
         let mut absent = Absent::default();
-        absent.update(&[missing.clone(), gated], now);
+        absent.update(&[missing.clone(), gated.clone()], |_| false, now);
         assert!(absent.take_due(now).is_empty(), "its pods may be on their way");
         let asked = [GangKey::new("ns", "missing")];
         assert_eq!(absent.take_due(now + PATIENCE), asked);
@@ -282,9 +282,11 @@ mod tests {
         assert!(absent.take_due(now + ASK_AGAIN * 10).is_empty(), "there is no answer yet");
         absent.answered(&asked[0]);
         assert_eq!(absent.next(), Some(now + PATIENCE + ASK_AGAIN));
-        absent.update(&[missing], now + ASK_AGAIN);
+        absent.update(&[missing], |_| false, now + ASK_AGAIN);
         assert_eq!(absent.next(), Some(now + PATIENCE + ASK_AGAIN), "an update does not start the wait anew");
-        absent.update(&[], now);
+        absent.update(&[], |_| false, now);
         assert_eq!(absent.next(), None);
+        absent.update(&[gated], |_| true, now);
+        assert_eq!(absent.next(), Some(now + PATIENCE), "members of a gang in part may have ended");
     }
 }

@@ -1,5 +1,7 @@
 //! Arguments of the scheduler.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -22,9 +24,29 @@ pub struct Args {
     /// The time after which the API server gives up a write of ours.
     #[arg(long, default_value = "4s", value_parser = parse_duration)]
     pub write_timeout: Duration,
+    /// A YAML file of what to set in the policy, as `warpyard simulate --policy` reads it; `base` names the policy that it
+    /// starts from, else `installed`. Read once, at the start.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// How long a gang stays bound in part when nothing gets on, before it gives back what it has.
+    #[arg(long, default_value = "45s", value_parser = parse_duration)]
+    pub unwind_after: Duration,
     /// Binds that may be under way at the same time.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub binds_in_flight: u16,
+    /// Send traces of decisions (plan, bind, bound) to this OpenTelemetry collector, such as `http://127.0.0.1:4318`.
+    #[arg(long, value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+    /// While it leads, write the cluster's history to this file, as a trace for `warpyard simulate`. At 256 MiB the file
+    /// is put aside as FILE.1, in place of the one before.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Address at which a leader answers the API server, by TLS; port 0 picks a free one.
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    pub leader_listen: SocketAddr,
+    /// What others call that address, as HOST:PORT; without it, the address itself.
+    #[arg(long, value_name = "ADDRESS")]
+    pub leader_address: Option<String>,
 }
 
 impl Args {

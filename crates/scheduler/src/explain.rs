@@ -1,15 +1,48 @@
 //! What the planner found, as the objects people read show it. Pure.
 
-use api_types::queue::QueueStatus;
+use api_types::queue::{QueueAccounts, QueueStatus};
 use api_types::run::{Reason, Waiting};
 use cluster_apply::Value;
-use cluster_model::plan::{ReasonData, WaitingGang};
-use cluster_model::{Queue, QueueUsage};
+use cluster_model::plan::{EvictionReason, ReasonData, WaitingGang};
+use cluster_model::{GangKey, Queue, QueueUsage, SavedAccounts};
+use jiff::Timestamp;
 
 /// As many reasons as the Run's schema takes.
 const REASONS_MAX: usize = 16;
 /// A condition's message is a line, not a page.
 const MESSAGE_CHARS_MAX: usize = 1_024;
+
+/// The rule by which a gang gives way, in a word.
+pub fn rule(why: EvictionReason) -> &'static str {
+    match why {
+        EvictionReason::Priority => "Priority",
+        EvictionReason::Reclaim => "Reclaim",
+        EvictionReason::ExpectedWork => "ExpectedWork",
+        EvictionReason::Consolidation => "Consolidation",
+    }
+}
+
+/// What people are told happened to a gang that gives way by a rule: a reason of an Event.
+pub fn happened(why: EvictionReason) -> &'static str {
+    match why {
+        EvictionReason::Priority | EvictionReason::ExpectedWork => "Preempted",
+        EvictionReason::Reclaim => "Reclaimed",
+        EvictionReason::Consolidation => "Moved",
+    }
+}
+
+/// For whom a gang gives way, and why, in a sentence.
+pub fn eviction(claimant: &GangKey, rule: &str) -> String {
+    match rule {
+        "Priority" => format!("gives way for gang {claimant}, which is of a higher priority"),
+        "Reclaim" => format!("gives way for gang {claimant}, whose queue takes back what is its own"),
+        "ExpectedWork" => {
+            format!("gives way for gang {claimant}, which is expected to be through long before it")
+        }
+        "Consolidation" => format!("is moved, so that gang {claimant} finds room in one piece"),
+        _ => format!("gives way for gang {claimant}"),
+    }
+}
 
 /// `status.waiting` of the gang's Run.
 pub fn waiting(gang: &WaitingGang) -> Waiting {
@@ -36,8 +69,31 @@ pub fn queue_status(queue: &Queue, usage: &QueueUsage) -> QueueStatus {
         memory_used_bytes: usage.memory_bytes,
         gangs_running: count(usage.gangs_running),
         gangs_waiting: count(usage.gangs_waiting),
+        accounts: None,
         spend: None,
     }
+}
+
+/// A queue's use and savings, as its status keeps them for the next leader.
+pub fn accounts(saved: &SavedAccounts) -> QueueAccounts {
+    let thousandths = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    QueueAccounts {
+        since_unix_millis: saved.since.as_millisecond(),
+        decayed_gpu_millis: thousandths(saved.decayed_gpu_milliseconds),
+        beyond_quota_gpu_millis: thousandths(saved.beyond_quota_gpu_milliseconds),
+        bank_gpu_millis: saved.bank_gpu_milliseconds,
+    }
+}
+
+/// The same, read back; what is absurd is taken for nothing.
+pub fn saved_accounts(accounts: &QueueAccounts) -> Option<SavedAccounts> {
+    let amount = |value: i64| u64::try_from(value).unwrap_or(0);
+    Some(SavedAccounts {
+        since: Timestamp::from_millisecond(accounts.since_unix_millis).ok()?,
+        decayed_gpu_milliseconds: amount(accounts.decayed_gpu_millis),
+        beyond_quota_gpu_milliseconds: amount(accounts.beyond_quota_gpu_millis),
+        bank_gpu_milliseconds: accounts.bank_gpu_millis.max(0),
+    })
 }
 
 fn to_reason(data: ReasonData) -> Reason {

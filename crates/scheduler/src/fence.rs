@@ -2,19 +2,23 @@
 //!
 //! ```text
 //!   stands?  a dry-run bind by a process that is not the holder must be refused, or there is no fence
-//!   publish  SchedulerEpoch: epoch + 1, holder = our pod
+//!   publish  SchedulerEpoch: epoch + 1, holder = our pod, and where the leader can be asked
 //!   admitted a dry-run bind of a pod that does not exist: 404, not "refused"
 //! ```
 
 use std::time::Duration;
 
-use api_types::names::{SCHEDULER_EPOCH, SYSTEM_NAMESPACE};
+use api_types::names::{
+    LEADER_ADDRESS_ANNOTATION, LEADER_CERTIFICATE_ANNOTATION, SCHEDULER_EPOCH, SYSTEM_NAMESPACE,
+};
 use api_types::{SchedulerEpoch, SchedulerEpochSpec};
 use cluster_apply::writes::{Probe, Writes};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tracing::{debug, info};
+
+use crate::tell::server::Endpoint;
 
 /// Where a service account token says which pod it was made for.
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
@@ -76,18 +80,18 @@ pub async fn pod_uid(client: &Client) -> Result<String, Error> {
 }
 
 /// Makes this process the one that may write; returns its epoch.
-pub async fn take(client: &Client, writes: &Writes, holder: &str) -> Result<i64, Error> {
+pub async fn take(client: &Client, writes: &Writes, holder: &str, endpoint: &Endpoint) -> Result<i64, Error> {
     let api = Api::<SchedulerEpoch>::all(client.clone());
     let old = match api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)? {
         Some(old) => old,
         // The first leader ever: without an epoch the fence is open.
-        None => publish(&api, None, NOBODY).await?,
+        None => publish(&api, None, NOBODY, None).await?,
     };
     // A restarted container has the identity of its predecessor, and cannot try what another one may do.
     if old.spec.holder != holder {
         must_stand(writes).await?;
     }
-    let epoch = publish(&api, Some(&old), holder).await?.spec.epoch;
+    let epoch = publish(&api, Some(&old), holder, Some(endpoint)).await?.spec.epoch;
     info!(epoch, holder, "Published the epoch.");
     await_admission(writes, epoch).await?;
     Ok(epoch)
@@ -113,10 +117,18 @@ async fn publish(
     api: &Api<SchedulerEpoch>,
     old: Option<&SchedulerEpoch>,
     holder: &str,
+    endpoint: Option<&Endpoint>,
 ) -> Result<SchedulerEpoch, Error> {
     let epoch = old.map_or(0, |old| old.spec.epoch) + 1;
     let mut new =
         SchedulerEpoch::new(SCHEDULER_EPOCH, SchedulerEpochSpec { epoch, holder: holder.to_owned() });
+    new.metadata.annotations = endpoint.map(|endpoint| {
+        [
+            (LEADER_ADDRESS_ANNOTATION.to_owned(), endpoint.address.clone()),
+            (LEADER_CERTIFICATE_ANNOTATION.to_owned(), endpoint.certificate_pem.clone()),
+        ]
+        .into()
+    });
     let params = PostParams::default();
     let result = match old {
         None => api.create(&params, &new).await,

@@ -5,27 +5,40 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api_types::names::{SCHEDULER_LEASE, SYSTEM_NAMESPACE};
-use cluster_apply::{Binder, Fenced, StatusWriter, Target, Writes};
+use api_types::{Hold, Queue};
+use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Target, Writes};
+use cluster_model::{QueueName, SavedAccounts};
 use cluster_watch::Kind;
 use kube::Client;
+use kube::api::{Api, ListParams};
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use placement::Policy;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use service_kit::health::Readiness;
 use service_kit::lease::{self, LeaseName};
-use service_kit::{client, health, shutdown};
+use service_kit::{client, health, otlp, shutdown};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::args::Args;
 use crate::metrics::Metrics;
-use crate::planner::{Inputs, Outputs, Planner};
-use crate::{absent, fence};
+use crate::planner::{Inputs, Leftovers, Outputs, Planner, Settings};
+use crate::record::Record;
+use crate::spans::Spans;
+use crate::tell::desk::Desk;
+use crate::tell::forecaster;
+use crate::tell::learned::Teller;
+use crate::tell::server::{self, Endpoint};
+use crate::{absent, explain, fence, policy};
 
 /// Changes that may wait for the loop: 4,096 slim pods are a few MB, and then the watches wait.
 const CHANGES_MAX: usize = 4_096;
-/// Runs per page of the one list of them.
+/// Objects per page of what is listed once.
 const PAGE_SIZE: u32 = 500;
+/// One page of it.
+const LIST_MAX: Duration = Duration::from_mins(1);
 /// Finding out who we are takes one request.
 const REVIEW_MAX: Duration = Duration::from_secs(30);
 /// Taking the fence: a few requests, and probes for up to twice 10 s.
@@ -37,6 +50,9 @@ const FIRST_PLAN_MAX: Duration = Duration::from_mins(2);
 /// Stands by, leads, and ends: `Ok` when it was asked to stop, an error when it may not go on.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     args.validate()?;
+    let policy = policy::read(args.policy.as_deref())?;
+    let traces = args.otlp_endpoint.as_deref().map(|endpoint| otlp::provider(endpoint, "warpyard-scheduler"));
+    let traces = traces.transpose()?;
     let stop = shutdown::on_signal().context("watching for signals")?;
     let (metrics, registry) = Metrics::new();
     let readiness = Readiness::starting("connects to the API server");
@@ -62,10 +78,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         writes: Writes::new(client::client(&write_config)?, args.write_timeout),
         reads,
         uid,
+        policy,
         args,
         metrics,
         readiness,
         fenced: Fenced::default(),
+        traces: traces.clone(),
     };
     tokio::select! {
         lost = held.lost() => {
@@ -77,7 +95,17 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         led = leader.lead(&stop) => led?,
     }
     held.release().await;
+    send_rest(traces).await;
     Ok(())
+}
+
+/// Spans that wait are sent; not for long, and not by the runtime's threads.
+async fn send_rest(traces: Option<SdkTracerProvider>) {
+    let Some(traces) = traces else { return };
+    let sent = tokio::task::spawn_blocking(move || traces.shutdown()).await;
+    if let Ok(Err(error)) = sent {
+        warn!(%error, "Some traces were not sent.");
+    }
 }
 
 struct Leader {
@@ -85,9 +113,11 @@ struct Leader {
     reads: Client,
     writes: Writes,
     uid: String,
+    policy: Policy,
     metrics: Metrics,
     readiness: Readiness,
     fenced: Fenced,
+    traces: Option<SdkTracerProvider>,
 }
 
 impl Leader {
@@ -95,28 +125,21 @@ impl Leader {
         self.readiness.not_ready("takes over");
         let limit = FIRST_PLAN_MAX + self.args.settle;
         let deadline = tokio::time::Instant::now() + limit;
-        let leftovers = tokio::select! {
+        let desk = Arc::<Desk>::default();
+        let endpoint = self.answer_questions(&desk, stop).await?;
+        let (epoch, leftovers) = tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            leftovers = tokio::time::timeout_at(deadline, self.take_over()) => {
-                leftovers.with_context(|| format!("did not take over within {limit:?}"))??
+            taken = tokio::time::timeout_at(deadline, self.take_over(&endpoint)) => {
+                taken.with_context(|| format!("did not take over within {limit:?}"))??
             }
         };
-        let status = StatusWriter::start(self.writes.clone(), self.fenced.clone());
-        let (reports_sender, reports) = mpsc::unbounded_channel();
-        let binder = Binder::start(
-            self.writes.clone(),
-            self.args.binds_in_flight.into(),
-            status.clone(),
-            self.fenced.clone(),
-            reports_sender,
-        );
-        let (questions, asked) = mpsc::unbounded_channel();
-        let (answers_sender, answers) = mpsc::unbounded_channel();
-        tokio::spawn(absent::answer(self.reads.clone(), asked, answers_sender));
-        let inputs = Inputs { watches: self.watch(), reports, answers, stop: stop.child_token() };
+        let record = self.args.record.as_deref().map(Record::start).transpose();
+        let record = record.context("beginning to record")?;
+        let observers = (record, self.traces.as_ref().map(Spans::new));
+        let (outputs, inputs) = self.connect(epoch, desk, observers, stop);
         let stop_planning = inputs.stop.clone();
-        let planner =
-            Planner::new(Outputs { binder, status, questions, metrics: self.metrics.clone() }, leftovers);
+        let settings = Settings { policy: self.policy.clone(), unwind_after: self.args.unwind_after };
+        let planner = Planner::new(settings, outputs, leftovers);
         let begun = CancellationToken::new();
         let mut ended = spawn(planner, inputs, self.readiness.clone(), begun.clone())?;
         let late = async {
@@ -130,30 +153,83 @@ impl Leader {
                 format!("the API server refused a write: {message}")
             }
             () = late => format!("could not list everything within {limit:?} after taking the lease"),
-            binder = &mut ended => {
+            outputs = &mut ended => {
                 // Only a panic drops the sender: the thread has said why.
-                let binder = binder.context("the planning thread ended")?;
-                binder.stop().await;
+                let outputs = outputs.context("the planning thread ended")?;
+                outputs.stop().await;
                 return Ok(());
             }
         };
         self.metrics.is_leader.set(0);
         stop_planning.cancel();
-        if let Ok(binder) = ended.await {
-            binder.stop().await;
+        if let Ok(outputs) = ended.await {
+            outputs.stop().await;
         }
         anyhow::bail!(why)
     }
 
-    /// Everything before the first list; returns the runs that a former leader said wait.
-    async fn take_over(&self) -> anyhow::Result<Vec<Target>> {
-        let taken = tokio::time::timeout(FENCE_MAX, fence::take(&self.reads, &self.writes, &self.uid)).await;
+    /// Starts all that the planner talks to.
+    fn connect(
+        &self,
+        epoch: i64,
+        desk: Arc<Desk>,
+        (record, spans): (Option<Record>, Option<Spans>),
+        stop: &CancellationToken,
+    ) -> (Outputs, Inputs) {
+        let (writes, fenced) = (&self.writes, &self.fenced);
+        let status = StatusWriter::start(writes.clone(), fenced.clone());
+        let (reports_sender, reports) = mpsc::unbounded_channel();
+        let in_flight_max = self.args.binds_in_flight.into();
+        let binder =
+            Binder::start(writes.clone(), in_flight_max, status.clone(), fenced.clone(), reports_sender);
+        let holds = HoldWriter::start(writes.clone(), fenced.clone());
+        let (evictions_sender, evictions) = mpsc::unbounded_channel();
+        let evictor = Evictor::start(writes.clone(), holds.clone(), fenced.clone(), evictions_sender);
+        let events = EventWriter::start(writes.clone(), fenced.clone(), self.uid.clone());
+        let (questions, asked) = mpsc::unbounded_channel();
+        let (answers_sender, answers) = mpsc::unbounded_channel();
+        tokio::spawn(absent::answer(self.reads.clone(), asked, answers_sender));
+        let teller = Teller::new(Arc::clone(&desk));
+        let (watches, stop) = (self.watch(), stop.child_token());
+        let inputs = Inputs { watches, reports, evictions, answers, desk, stop };
+        let metrics = self.metrics.clone();
+        let outputs = Outputs {
+            binder,
+            evictor,
+            holds,
+            events,
+            epoch,
+            status,
+            questions,
+            metrics,
+            teller,
+            record,
+            spans,
+        };
+        (outputs, inputs)
+    }
+
+    /// Starts what answers those who ask why and when; it says "not yet" until the first plan.
+    async fn answer_questions(&self, desk: &Arc<Desk>, stop: &CancellationToken) -> anyhow::Result<Endpoint> {
+        forecaster::start(Arc::clone(desk), stop.clone()).context("starting the forecast thread")?;
+        let (listen, address) = (self.args.leader_listen, self.args.leader_address.clone());
+        Ok(server::serve(listen, address, self.reads.clone(), Arc::clone(desk), stop.clone()).await?)
+    }
+
+    /// Everything before the first list; returns the epoch, and what a former leader left.
+    async fn take_over(&self, endpoint: &Endpoint) -> anyhow::Result<(i64, Leftovers)> {
+        let taken = fence::take(&self.reads, &self.writes, &self.uid, endpoint);
+        let taken = tokio::time::timeout(FENCE_MAX, taken).await;
         let epoch = taken.with_context(|| format!("the fence was not taken within {FENCE_MAX:?}"))??;
         self.metrics.epoch.set(epoch);
         info!(epoch, settle = ?self.args.settle, "Admitted by the fence; waiting for older writes to end.");
         tokio::time::sleep(self.args.settle).await;
         self.metrics.is_leader.set(1);
-        waiting_runs(&self.reads).await.context("listing runs that wait")
+        let runs = waiting_runs(&self.reads).await.context("listing runs that wait")?;
+        let holds: Vec<Hold> = list(&self.reads).await.context("listing holds")?;
+        let queues: Vec<Queue> = list(&self.reads).await.context("listing queues")?;
+        let accounts = queues.iter().filter_map(accounts_of).collect();
+        Ok((epoch, Leftovers { runs, holds, accounts }))
     }
 
     fn watch(&self) -> mpsc::Receiver<cluster_watch::Message> {
@@ -176,7 +252,7 @@ fn spawn(
     inputs: Inputs,
     readiness: Readiness,
     begun: CancellationToken,
-) -> anyhow::Result<oneshot::Receiver<Binder>> {
+) -> anyhow::Result<oneshot::Receiver<Outputs>> {
     let (sender, receiver) = oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
     let on_first_plan = move || {
@@ -187,12 +263,37 @@ fn spawn(
     std::thread::Builder::new()
         .name("planner".to_owned())
         .spawn(move || {
-            let binder = runtime.block_on(planner.run(inputs, on_first_plan));
+            let outputs = runtime.block_on(planner.run(inputs, on_first_plan));
             // Without a receiver the process is ending.
-            let _ = sender.send(binder);
+            let _ = sender.send(outputs);
         })
         .context("starting the planning thread")?;
     Ok(receiver)
+}
+
+/// Everything of a kind, page by page.
+async fn list<K>(client: &Client) -> kube::Result<Vec<K>>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::all(client.clone());
+    let mut page = ListParams::default().limit(PAGE_SIZE);
+    let mut found = Vec::new();
+    loop {
+        let list = tokio::time::timeout(LIST_MAX, api.list(&page));
+        let list = list.await.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;
+        found.extend(list.items);
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(found),
+        }
+    }
+}
+
+/// What the leader before wrote down of a queue's use and savings.
+fn accounts_of(queue: &Queue) -> Option<(QueueName, SavedAccounts)> {
+    let saved = explain::saved_accounts(queue.status.as_ref()?.accounts.as_ref()?)?;
+    Some((queue.metadata.name.as_deref()?.into(), saved))
 }
 
 #[derive(Deserialize)]
@@ -226,14 +327,13 @@ struct SlimRunStatus {
 
 /// Runs with `status.waiting`, read once per take-over, page by page, only as far as needed.
 async fn waiting_runs(client: &Client) -> kube::Result<Vec<Target>> {
-    const LIMIT: Duration = Duration::from_mins(1);
     let mut found = Vec::new();
     let mut next = String::new();
     loop {
         // A continue token is base64 for URLs.
         let path = format!("/apis/warpyard.dev/v1alpha1/runs?limit={PAGE_SIZE}&continue={next}");
         let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-        let page = tokio::time::timeout(LIMIT, client.request::<RunList>(request));
+        let page = tokio::time::timeout(LIST_MAX, client.request::<RunList>(request));
         let page = page.await.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;
         for run in page.items {
             if run.status.is_some_and(|status| status.waiting.is_some()) {

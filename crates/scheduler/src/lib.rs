@@ -13,8 +13,16 @@
 
 pub mod absent;
 pub mod args;
+pub mod dashboard;
 pub mod explain;
 pub mod fence;
+mod lag;
 pub mod lead;
 pub mod metrics;
 pub mod planner;
+mod policy;
+mod record;
+pub mod shares;
+mod spans;
+pub mod tell;
+mod unwind;

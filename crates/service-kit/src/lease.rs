@@ -192,37 +192,42 @@ impl Election {
     /// Returns, once the lease is ours, the moment from which it counts: before the request that took it was sent.
     async fn stand_by(&mut self) -> Instant {
         loop {
-            let sent = Instant::now();
             match self.try_once().await {
-                Ok(true) => return sent,
-                Ok(false) => self.last_error = None,
+                Ok(Some(sent)) => return sent,
+                Ok(None) => self.last_error = None,
                 Err(error) => self.report("take", &error),
             }
             tokio::time::sleep(self.times.retry).await;
         }
     }
 
-    /// Reads the Lease and takes it if it may be taken.
-    async fn try_once(&mut self) -> Result<bool, RequestError> {
+    /// Reads the Lease and takes it if it may be taken; then, when the request was sent that took it.
+    async fn try_once(&mut self) -> Result<Option<Instant>, RequestError> {
         let seen = self.bounded(self.api.get_opt(&self.name.name)).await?;
         let now = Instant::now();
         self.observed = seen.map(|lease| Observed::update(self.observed.take(), self.record(&lease), now));
         let step = decide(self.observed.as_ref(), now, &self.name.identity);
         debug!(?step, "Decided on the lease.");
-        match (step, self.observed.clone()) {
-            (Step::Wait(_), _) => Ok(false),
-            (Step::Create, _) | (_, None) => self.write(None).await,
-            (Step::Take | Step::Renew, Some(observed)) => self.write(Some(&observed.record)).await,
-        }
+        let sent = Instant::now();
+        let is_ours = match (step, self.observed.clone()) {
+            (Step::Wait(_), _) => false,
+            (Step::Create, _) | (_, None) => self.write(None).await?,
+            (Step::Take | Step::Renew, Some(observed)) => self.write(Some(&observed.record)).await?,
+        };
+        Ok(is_ours.then_some(sent))
     }
 
     /// Renews until the lease is lost. `renewed` is when the request was sent that was accepted last: the server
     /// counts from later, so we step down before anyone else may take over.
+    ///
+    /// The pace is from one request to the next, not from an answer to the next request: a server that takes two
+    /// seconds must not cost the lease, and with five seconds until the deadline there is time for two requests only.
     async fn keep(&mut self, mut renewed: Instant) -> Lost {
+        let mut sent = renewed;
         loop {
             let deadline = renewed + self.times.renew_deadline;
-            tokio::time::sleep_until((Instant::now() + self.times.retry).min(deadline).into()).await;
-            let sent = Instant::now();
+            tokio::time::sleep_until((sent + self.times.retry).min(deadline).into()).await;
+            sent = Instant::now();
             if sent >= deadline {
                 return Lost::NotRenewed(sent.saturating_duration_since(renewed));
             }

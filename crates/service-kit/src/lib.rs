@@ -14,4 +14,6 @@ pub mod client;
 pub mod health;
 pub mod lease;
 pub mod logs;
+pub mod otlp;
 pub mod shutdown;
+pub mod tls;

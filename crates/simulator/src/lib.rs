@@ -20,8 +20,8 @@
 
 pub mod experiments;
 mod outcome;
-pub mod policies;
 mod random;
+mod recorder;
 pub mod report;
 pub mod scenario;
 mod series;
@@ -30,8 +30,11 @@ pub mod synthetic;
 pub mod traces;
 mod workload;
 
+pub use placement::policies;
+
 pub use outcome::{JobRecord, Outcome, QueueSummary, Spread, Summary, ratio};
 pub use random::Random;
+pub use recorder::Recorder;
 pub use series::{Line, Series};
 pub use simulation::{Happening, Options, Simulation, Watch, simulate};
 pub use workload::{Event, Job, Workload};

@@ -1,6 +1,7 @@
 //! The cluster as its user sees it: how it is asked for, what it offers, how it ends.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,12 @@ use kube::{Client, ResourceExt};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::control_plane::{self, ApiServer, Identities, Layout};
+use crate::control_plane::{self, ApiServer, ApiServerPlan, Identities, Layout};
 use crate::identities::{self, ServiceAccountLogin, User};
 use crate::kubeconfig::{self, Credential};
 use crate::nodes::{self, FakeNodes};
 use crate::process::Process;
+use crate::slow_link::SlowLink;
 use crate::{Error, engine_bin, files, install, kwok};
 
 /// Set to anything to keep a cluster's directory, with all logs, after it ended.
@@ -32,6 +34,7 @@ pub struct Builder {
     install: bool,
     node_lease_seconds: u32,
     api_server_flags: Vec<String>,
+    api_servers: usize,
     controller_manager_flags: Vec<String>,
 }
 
@@ -94,6 +97,19 @@ impl Builder {
         self
     }
 
+    /// Stores pods and nodes as JSON, so that [`TestCluster::etcd`] can be read. In production they are protobuf.
+    #[must_use]
+    pub fn readable_store(self) -> Self {
+        self.api_server_flag("--storage-media-type=application/json")
+    }
+
+    /// How many API servers share the store. All but the first read it by a link that [`TestCluster::delay_store`] slows.
+    #[must_use]
+    pub fn api_servers(mut self, count: usize) -> Self {
+        self.api_servers = count.max(1);
+        self
+    }
+
     /// Adds a flag of the controller-manager, for example `--node-monitor-grace-period=20s`.
     #[must_use]
     pub fn controller_manager_flag(mut self, flag: impl Into<String>) -> Self {
@@ -131,25 +147,43 @@ impl Builder {
         let token_file = layout.root.join("tokens.csv");
         files::write_private(&token_file, identities::token_file(&users).as_bytes())?;
         let etcd = control_plane::start_etcd(&layout).await?;
-        let api_server =
-            control_plane::start_api_server(&layout, &identities, &token_file, &self.api_server_flags)
-                .await?;
-        let ApiServer { process, url, admin_kubeconfig, admin } = api_server;
+        let slow_link = (self.api_servers > 1).then(|| layout.open_slow_link()).transpose()?;
+        let plan = |index: usize| ApiServerPlan {
+            name: if index == 0 { "kube-apiserver".into() } else { format!("kube-apiserver-{}", index + 1) },
+            port: 0,
+            by_slow_link: index > 0,
+            users: token_file.clone(),
+            flags: self.api_server_flags.clone(),
+        };
+        let ApiServer { process, plan: first, admin_kubeconfig, admin } =
+            control_plane::start_api_server(&layout, &identities, plan(0)).await?;
+        let url = first.url();
+        let (mut plans, mut servers) = (vec![first], vec![process]);
+        for index in 1..self.api_servers {
+            let server = control_plane::start_api_server(&layout, &identities, plan(index)).await?;
+            plans.push(server.plan);
+            servers.push(server.process);
+        }
         // In the order in which they are stopped: whoever talks to a server goes before it.
         let mut processes = Vec::new();
         if self.kwok {
             processes.push(kwok::start(&layout, &identities, &url, self.node_lease_seconds)?);
         }
-        processes.extend([process, etcd]);
+        processes.extend(servers);
+        processes.push(etcd);
         let running = Running {
             layout,
             identities,
             users,
             url,
+            api_servers: plans,
+            slow_link,
+            proxies: AtomicUsize::new(0),
             admin_kubeconfig,
             admin,
             processes: Mutex::new(processes),
             kwok: self.kwok,
+            node_lease_seconds: self.node_lease_seconds,
             ready_after: Duration::ZERO,
         };
         tokio::select! {
@@ -164,20 +198,24 @@ impl Builder {
 /// [`TestCluster::stop`] has failed, and the logs say why.
 pub struct TestCluster {
     // Dropped in this order: servers before their files.
-    running: Running,
+    pub(crate) running: Running,
     home: Home,
     stopped: bool,
 }
 
-struct Running {
-    layout: Layout,
-    identities: Identities,
+pub(crate) struct Running {
+    pub(crate) layout: Layout,
+    pub(crate) identities: Identities,
     users: Vec<User>,
     url: String,
-    admin_kubeconfig: PathBuf,
+    pub(crate) api_servers: Vec<ApiServerPlan>,
+    pub(crate) slow_link: Option<SlowLink>,
+    pub(crate) proxies: AtomicUsize,
+    pub(crate) admin_kubeconfig: PathBuf,
     admin: Client,
     processes: Mutex<Vec<Process>>,
     kwok: bool,
+    pub(crate) node_lease_seconds: u32,
     ready_after: Duration,
 }
 
@@ -193,6 +231,7 @@ impl TestCluster {
             install: true,
             node_lease_seconds: 40,
             api_server_flags: Vec::new(),
+            api_servers: 1,
             controller_manager_flags: Vec::new(),
         }
     }
@@ -402,7 +441,7 @@ impl Running {
         }
     }
 
-    fn processes(&self) -> MutexGuard<'_, Vec<Process>> {
+    pub(crate) fn processes(&self) -> MutexGuard<'_, Vec<Process>> {
         // A panic elsewhere leaves the list as valid as it was.
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }

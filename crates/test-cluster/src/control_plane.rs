@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 
+use crate::etcd::Etcd;
 use crate::kubeconfig::{self, Credential};
 use crate::pki::{Authority, CertifiedKey, TokenKey};
 use crate::process::{Process, ProcessSpec};
+use crate::slow_link::SlowLink;
 use crate::{Error, engine_bin, files, ports};
 
 /// A port found free may be taken before the server binds it; three in a row mean that something else is wrong.
@@ -41,6 +43,16 @@ impl Layout {
             files::create_dir(dir)?;
         }
         Ok(layout)
+    }
+
+    /// The store, by its own socket.
+    pub fn store(&self) -> Etcd {
+        Etcd::at(self.etcd.join(ETCD_CLIENT_SOCKET))
+    }
+
+    /// Opens the link that can be slowed.
+    pub fn open_slow_link(&self) -> Result<SlowLink, Error> {
+        SlowLink::start(&self.etcd.join(ETCD_SLOW_SOCKET), self.etcd.join(ETCD_CLIENT_SOCKET))
     }
 }
 
@@ -83,6 +95,8 @@ impl Identities {
 /// was a third of the processor time of a start.) The names look like host and port because etcd insists; they are
 /// relative because a socket's path may not be longer than 107 bytes.
 const ETCD_CLIENT_SOCKET: &str = "client:1";
+/// The same store, by a link that can be slowed.
+const ETCD_SLOW_SOCKET: &str = "slow:1";
 const ETCD_PEER_SOCKET: &str = "peer:1";
 
 /// Starts etcd, and returns once it accepts connections.
@@ -111,32 +125,59 @@ pub(crate) async fn start_etcd(layout: &Layout) -> Result<Process, Error> {
 
 pub(crate) struct ApiServer {
     pub process: Process,
-    pub url: String,
+    pub plan: ApiServerPlan,
     pub admin_kubeconfig: PathBuf,
     pub admin: Client,
 }
 
-/// Starts the API server, and returns once it serves an admin. Its default roles may be incomplete, so whoever is not
-/// an admin waits for [`wait_until_complete`].
+/// What is needed to start an API server again.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiServerPlan {
+    pub name: String,
+    pub port: u16,
+    /// Whether it reads the store by the link that can be slowed.
+    pub by_slow_link: bool,
+    /// The file of users and tokens.
+    pub users: PathBuf,
+    pub flags: Vec<String>,
+}
+
+impl ApiServerPlan {
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+}
+
+/// Starts an API server on a free port, and returns once it serves an admin. Its default roles may be incomplete, so
+/// whoever is not an admin waits for [`wait_until_complete`].
 pub(crate) async fn start_api_server(
     layout: &Layout,
     identities: &Identities,
-    users: &Path,
-    extra_flags: &[String],
+    plan: ApiServerPlan,
 ) -> Result<ApiServer, Error> {
-    let binary = engine_bin::find("kube-apiserver")?;
-    let (port, (process, admin_kubeconfig, admin)) = on_free_port(async |port| {
-        let url = api_server_url(port);
-        let kubeconfig =
-            identities.write_kubeconfig(layout, &url, "admin", "admin", Some("system:masters"))?;
-        let client = kubeconfig::client(&kubeconfig).await?;
-        let spec = api_server_spec(&binary, port, layout, identities, users).args(extra_flags);
-        let mut process = Process::spawn(spec, &layout.logs)?;
-        until_ready(&mut process, async || is_ready(&client, SERVES_ADMINS).await).await?;
-        Ok((process, kubeconfig, client))
+    let (_, server) = on_free_port(async |port| {
+        let plan = ApiServerPlan { port, ..plan.clone() };
+        let file = plan.name.replace("kube-apiserver", "admin");
+        let admin_kubeconfig =
+            identities.write_kubeconfig(layout, &plan.url(), &file, "admin", Some("system:masters"))?;
+        let admin = kubeconfig::client(&admin_kubeconfig).await?;
+        let process = spawn_api_server(layout, identities, &plan, &admin).await?;
+        Ok(ApiServer { process, plan, admin_kubeconfig, admin })
     })
     .await?;
-    Ok(ApiServer { process, url: api_server_url(port), admin_kubeconfig, admin })
+    Ok(server)
+}
+
+/// Starts an API server as planned, and returns once it serves this admin.
+pub(crate) async fn spawn_api_server(
+    layout: &Layout,
+    identities: &Identities,
+    plan: &ApiServerPlan,
+    admin: &Client,
+) -> Result<Process, Error> {
+    let mut process = Process::spawn(api_server_spec(layout, identities, plan)?, &layout.logs)?;
+    until_ready(&mut process, async || is_ready(admin, SERVES_ADMINS).await).await?;
+    Ok(process)
 }
 
 /// Waits until the API server says that it is ready in every respect.
@@ -152,17 +193,16 @@ pub(crate) async fn wait_until_complete(admin: &Client) -> Result<(), Error> {
 }
 
 fn api_server_spec(
-    binary: &Path,
-    port: u16,
     layout: &Layout,
     identities: &Identities,
-    users: &Path,
-) -> ProcessSpec {
-    ProcessSpec::new("kube-apiserver", binary)
+    plan: &ApiServerPlan,
+) -> Result<ProcessSpec, Error> {
+    let socket = if plan.by_slow_link { ETCD_SLOW_SOCKET } else { ETCD_CLIENT_SOCKET };
+    let spec = ProcessSpec::new(&plan.name, engine_bin::find("kube-apiserver")?)
         .current_dir(&layout.etcd)
-        .arg(format!("--etcd-servers=unix://{ETCD_CLIENT_SOCKET}"))
+        .arg(format!("--etcd-servers=unix://{socket}"))
         .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
-        .arg(format!("--secure-port={port}"))
+        .arg(format!("--secure-port={}", plan.port))
         // Endpoints of the `kubernetes` Service may not be loopback addresses, and nothing here uses them.
         .arg("--endpoint-reconciler-type=none")
         .path_arg("tls-cert-file", &identities.server.cert)
@@ -171,13 +211,15 @@ fn api_server_spec(
         .path_arg("service-account-key-file", &identities.token_key.public)
         .path_arg("service-account-signing-key-file", &identities.token_key.private)
         .arg("--service-account-issuer=https://kubernetes.default.svc")
-        .path_arg("token-auth-file", users)
+        .path_arg("token-auth-file", &plan.users)
         .args(["--anonymous-auth=false", "--authorization-mode=Node,RBAC"])
         // Fake nodes are ready when they are created; this plugin would taint each until the controller-manager had
         // looked at it, which takes it half a minute for a thousand.
         .arg("--disable-admission-plugins=TaintNodesByCondition")
         .args(["--enable-admission-plugins=NodeRestriction", "--service-cluster-ip-range=10.96.0.0/16"])
         .arg("--profiling=false")
+        .args(&plan.flags);
+    Ok(spec)
 }
 
 /// Starts the controller-manager; the caller waits for what it makes.
@@ -225,10 +267,6 @@ pub(crate) fn start_kube_scheduler(
         .path_arg("config", &path)
         .args(["--bind-address=127.0.0.1", "--secure-port=0"]);
     Process::spawn(spec, &layout.logs)
-}
-
-fn api_server_url(port: u16) -> String {
-    format!("https://127.0.0.1:{port}")
 }
 
 async fn is_ready(admin: &Client, path: &str) -> bool {

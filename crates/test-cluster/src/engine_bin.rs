@@ -19,6 +19,8 @@ pub struct Server {
     pub package: &'static str,
     /// Flags for Go's linker.
     pub ldflags: &'static str,
+    /// Whether the program itself is in that directory, so that its source decides too, and nobody else can bring it.
+    pub is_ours: bool,
 }
 
 /// Clients fail to parse the version of an unstamped build, and kubectl warns of skew.
@@ -27,17 +29,37 @@ const KUBERNETES_LDFLAGS: &str = "-s -w -X k8s.io/component-base/version.gitVers
      -X k8s.io/component-base/version.gitTreeState=clean";
 
 const fn kubernetes(name: &'static str, package: &'static str) -> Server {
-    Server { name, module: "kubernetes", package, ldflags: KUBERNETES_LDFLAGS }
+    Server { name, module: "kubernetes", package, ldflags: KUBERNETES_LDFLAGS, is_ours: false }
 }
 
 /// Every server of the engine, in the order in which they are built: the API server's packages serve the others.
 pub const SERVERS: &[Server] = &[
-    Server { name: "etcd", module: "etcd", package: "go.etcd.io/etcd/server/v3", ldflags: "-s -w" },
+    Server {
+        name: "etcd",
+        module: "etcd",
+        package: "go.etcd.io/etcd/server/v3",
+        ldflags: "-s -w",
+        is_ours: false,
+    },
     kubernetes("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
     kubernetes("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
     kubernetes("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
     kubernetes("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
-    Server { name: "kwok", module: "kwok", package: "sigs.k8s.io/kwok/cmd/kwok", ldflags: "-s -w" },
+    Server {
+        name: "kwok",
+        module: "kwok",
+        package: "sigs.k8s.io/kwok/cmd/kwok",
+        ldflags: "-s -w",
+        is_ours: false,
+    },
+    // No server: it judges nodes with kube-scheduler's plugins, for `filter-fuzz`. One plugin wants the stamp.
+    Server {
+        name: "filter-oracle",
+        module: "filter-oracle",
+        package: "warpyard.dev/engine/filter-oracle",
+        ldflags: KUBERNETES_LDFLAGS,
+        is_ours: true,
+    },
 ];
 
 /// Names a directory of binaries that the developer brings, used instead of those in the cache.
@@ -108,8 +130,11 @@ impl Server {
     /// Where the build with this Go belongs in the cache: the name tells everything that the binary depends on.
     pub fn cached_path(&self, go_version: &str) -> Result<PathBuf, Error> {
         let mut hash = Sha256::new();
-        for file in ["go.mod", "go.sum"] {
-            let path = self.module_dir().join(file);
+        let mut files = vec![self.module_dir().join("go.mod"), self.module_dir().join("go.sum")];
+        if self.is_ours {
+            files.extend(self.sources()?);
+        }
+        for path in files {
             hash.update(std::fs::read(&path).map_err(|source| Error::Pins { path, source })?);
             hash.update([0]);
         }
@@ -123,9 +148,22 @@ impl Server {
         Ok(cache_dir()?.join(format!("{}-{key}", self.name)))
     }
 
-    /// The binary to run: the developer's own if they gave a directory, else the cached build.
+    /// The Go files beside the pins, in order of their names.
+    fn sources(&self) -> Result<Vec<PathBuf>, Error> {
+        let dir = self.module_dir();
+        let failed = |source| Error::Pins { path: dir.clone(), source };
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(&dir).map_err(failed)? {
+            paths.push(entry.map_err(failed)?.path());
+        }
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "go"));
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// The binary to run: the developer's own if they gave a directory and it can be there, else the cached build.
     pub fn find(&'static self) -> Result<PathBuf, Error> {
-        if let Some(dir) = given_dir() {
+        if let Some(dir) = given_dir().filter(|_| !self.is_ours) {
             let path = dir.join(self.name);
             return if is_executable(&path) {
                 Ok(path)

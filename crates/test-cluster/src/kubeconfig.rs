@@ -50,6 +50,19 @@ pub fn write(
 
 /// A client that logs in with the kubeconfig at `path`, whatever the environment says.
 pub async fn client(path: &Path) -> Result<Client, Error> {
+    Client::try_from(config(path).await?)
+        .map_err(|source| Error::Kube { what: format!("use {}", path.display()), source })
+}
+
+/// The same login at another address.
+pub async fn client_at(path: &Path, url: &str) -> Result<Client, Error> {
+    let mut config = config(path).await?;
+    config.cluster_url =
+        url.parse().map_err(|why| Error::Manifest { what: format!("use {url}"), why: format!("{why}") })?;
+    Client::try_from(config).map_err(|source| Error::Kube { what: format!("use {url}"), source })
+}
+
+async fn config(path: &Path) -> Result<kube::Config, Error> {
     let what = || format!("load {}", path.display());
     let file = Kubeconfig::read_from(path).map_err(|source| Error::Kubeconfig { what: what(), source })?;
     let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
@@ -57,7 +70,7 @@ pub async fn client(path: &Path) -> Result<Client, Error> {
         .map_err(|source| Error::Kubeconfig { what: what(), source })?;
     // The cluster is on loopback; a proxy of the environment could only lead away from it.
     config.proxy_url = None;
-    Client::try_from(config).map_err(|source| Error::Kube { what: what(), source })
+    Ok(config)
 }
 
 fn base64_of(file: &Path) -> Result<Value, Error> {

@@ -32,6 +32,9 @@
 mod cluster;
 mod control_plane;
 pub mod engine_bin;
+pub mod etcd;
+pub mod fault_proxy;
+mod faults;
 pub mod figures;
 pub mod files;
 mod identities;
@@ -44,6 +47,8 @@ pub mod platform;
 mod ports;
 pub mod postgres;
 pub mod process;
+pub mod random;
+mod slow_link;
 
 use std::process::ExitStatus;
 use std::time::Duration;

@@ -16,6 +16,8 @@ use kube::{Api, Client};
 use crate::{Error, kwok};
 
 const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+const BLOCK_LABEL: &str = "topology.warpyard.dev/block";
 /// The API server makes about 700 nodes a second; more at once would only wait in its queues.
 const CREATES_IN_FLIGHT_MAX: usize = 32;
 
@@ -32,6 +34,10 @@ pub struct FakeNodes {
     pub gpu_product: String,
     /// Racks are called `rack-0`, … and hold neighbouring nodes, as equal in number as possible.
     pub racks: usize,
+    /// Likewise blocks; without any, nodes have no such label. Blocks hold whole racks if these are a multiple.
+    pub blocks: usize,
+    /// Likewise zones.
+    pub zones: usize,
     /// CPUs on each.
     pub cpu: String,
     /// Memory on each.
@@ -51,6 +57,8 @@ impl Default for FakeNodes {
             gpus: 8,
             gpu_product: "NVIDIA-H100-80GB-HBM3".into(),
             racks: 1,
+            blocks: 0,
+            zones: 0,
             cpu: "112".into(),
             memory: "2048Gi".into(),
             pods: 110,
@@ -65,10 +73,21 @@ impl FakeNodes {
         (0..self.count).map(|index| format!("{}-{index}", self.prefix))
     }
 
+    /// Of so many domains, the one that a node is in.
+    fn domain(&self, index: usize, domains: usize) -> usize {
+        index * domains / self.count.max(1)
+    }
+
     fn build(&self, index: usize, now: Timestamp) -> Node {
         let name = format!("{}-{index}", self.prefix);
-        let rack = index * self.racks.max(1) / self.count.max(1);
+        let rack = self.domain(index, self.racks.max(1));
         let mut labels = self.labels.clone();
+        for (label, kind, domains) in [(ZONE_LABEL, "zone", self.zones), (BLOCK_LABEL, "block", self.blocks)]
+        {
+            if domains > 0 {
+                labels.insert(label.into(), format!("{kind}-{}", self.domain(index, domains)));
+            }
+        }
         let mut resources = BTreeMap::from([
             ("cpu".to_owned(), Quantity(self.cpu.clone())),
             ("memory".to_owned(), Quantity(self.memory.clone())),
@@ -211,6 +230,26 @@ mod tests {
             })
             .collect();
         assert_eq!(racks, ["rack-0", "rack-0", "rack-1", "rack-1", "rack-2", "rack-2"]);
+    }
+
+    #[test]
+    fn zones_hold_whole_blocks_and_blocks_whole_racks() {
+        let nodes = FakeNodes { count: 16, racks: 8, blocks: 4, zones: 2, ..FakeNodes::default() };
+        let paths: Vec<_> = [0, 1, 2, 7, 8, 15]
+            .map(|index| {
+                let labels = nodes.build(index, Timestamp::UNIX_EPOCH).metadata.labels.unwrap();
+                [ZONE_LABEL, BLOCK_LABEL, names::RACK_LABEL].map(|label| labels[label].clone()).join(" ")
+            })
+            .into();
+        let expect = [
+            "zone-0 block-0 rack-0",
+            "zone-0 block-0 rack-0",
+            "zone-0 block-0 rack-1",
+            "zone-0 block-1 rack-3",
+            "zone-1 block-2 rack-4",
+            "zone-1 block-3 rack-7",
+        ];
+        assert_eq!(paths, expect);
     }
 
     #[test]

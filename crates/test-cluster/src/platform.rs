@@ -52,6 +52,11 @@ impl<'a> Platform<'a> {
         Self { cluster, binaries: target_folder().join("release"), ledger: None }
     }
 
+    /// Binaries of the build that this code itself is of.
+    pub fn same_build(cluster: &'a TestCluster) -> Self {
+        if cfg!(debug_assertions) { Self::debug(cluster) } else { Self::release(cluster) }
+    }
+
     /// With the ledger in this database: the controllers bring its schema up to date and meter into it, the REST API
     /// reads from it.
     #[must_use]
@@ -73,6 +78,16 @@ impl<'a> Platform<'a> {
         self.scheduler_as(name, &kubeconfig, times, failpoints)
     }
 
+    /// A scheduler of its own pod with short lease times and further arguments.
+    pub async fn scheduler_with(&self, name: &str, arguments: &[&str]) -> Result<Service, Error> {
+        let kubeconfig = self
+            .cluster
+            .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT)
+            .await?;
+        let spec = self.scheduler_spec(name, &kubeconfig, LeaseTimes::Short, "");
+        self.start(spec.args(arguments.iter().copied()), "Scheduling.")
+    }
+
     /// A scheduler with the identity in `kubeconfig`, as a restarted container has its pod's.
     pub fn scheduler_as(
         &self,
@@ -81,6 +96,16 @@ impl<'a> Platform<'a> {
         times: LeaseTimes,
         failpoints: &str,
     ) -> Result<Service, Error> {
+        self.start(self.scheduler_spec(name, kubeconfig, times, failpoints), "Scheduling.")
+    }
+
+    fn scheduler_spec(
+        &self,
+        name: &str,
+        kubeconfig: &Path,
+        times: LeaseTimes,
+        failpoints: &str,
+    ) -> ProcessSpec {
         let mut spec = self
             .spec(name, "warpyard-scheduler", kubeconfig)
             .env("RUST_LOG", "info,scheduler=debug,cluster_apply=debug");
@@ -96,7 +121,20 @@ impl<'a> Platform<'a> {
         if !failpoints.is_empty() {
             spec = spec.env("FAILPOINTS", failpoints);
         }
-        self.start(spec, "Scheduling.")
+        spec
+    }
+
+    /// A scheduler of its own pod that logs as in production; `change` may add arguments.
+    pub async fn scheduler_as_installed(
+        &self,
+        name: &str,
+        change: impl FnOnce(ProcessSpec) -> ProcessSpec,
+    ) -> Result<Service, Error> {
+        let kubeconfig = self
+            .cluster
+            .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT)
+            .await?;
+        self.start(change(self.spec(name, "warpyard-scheduler", &kubeconfig)), "Scheduling.")
     }
 
     /// The controllers.

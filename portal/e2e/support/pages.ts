@@ -16,7 +16,7 @@ interface Place {
 export const PLACES: readonly Place[] = [
   { name: "runs", at: "/", ready: ".run-body .run-row" },
   { name: "run-running", at: { run: "Running" }, ready: ".cost-total" },
-  { name: "run-pending", at: { run: "Pending" }, ready: ".reason" },
+  { name: "run-pending", at: { run: "Pending" }, ready: ".outlook" },
   { name: "run-failed", at: { run: "Failed" }, ready: ".cost-total" },
   { name: "queues", at: "/queues", ready: ".queue-tree .queue-row" },
   { name: "queues-table", at: "/queues?view=table", ready: "table" },

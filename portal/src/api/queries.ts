@@ -22,6 +22,7 @@ export const keys = {
   runLists: ["runs", "list"] as const,
   runList: (filters: RunFilters) => ["runs", "list", filters] as const,
   run: (namespace: string, name: string) => ["runs", "one", namespace, name] as const,
+  why: (namespace: string, name: string) => ["runs", "why", namespace, name] as const,
   members: (namespace: string, name: string) => ["runs", "members", namespace, name] as const,
   runCost: (namespace: string, name: string) => ["cost", "run", namespace, name] as const,
   costReport: (query: object) => ["cost", "report", query] as const,
@@ -55,6 +56,15 @@ export const runQuery = (namespace: string, name: string) =>
     queryKey: keys.run(namespace, name),
     queryFn: ({ signal }) =>
       answer(api.GET("/v1/namespaces/{namespace}/runs/{name}", { params: { path: { namespace, name } }, signal })),
+  });
+
+/** Asked again every few seconds: the line moves without an event of this run. Sooner while its start is worked out. */
+export const whyQuery = (namespace: string, name: string) =>
+  queryOptions({
+    queryKey: keys.why(namespace, name),
+    queryFn: ({ signal }) =>
+      answer(api.GET("/v1/namespaces/{namespace}/runs/{name}/why", { params: { path: { namespace, name } }, signal })),
+    refetchInterval: ({ state }) => (state.data?.outlook && !state.data.outlook.forecast ? 1_500 : 10_000),
   });
 
 export const membersQuery = (namespace: string, name: string) =>

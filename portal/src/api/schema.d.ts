@@ -38,6 +38,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/board": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Queues as a tree, with what each holds and is due, and runs that wait, in order. */
+        get: operations["getBoard"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/cost": {
         parameters: {
             query?: never;
@@ -169,7 +186,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Why a run is where it is: every reason to wait, with numbers. */
+        /** Why a run is where it is: every reason to wait, with numbers, its place in the line, and when it is expected to start. */
         get: operations["explainRun"];
         put?: never;
         post?: never;
@@ -282,6 +299,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the scheduler's last plan was made from, and the plan. For `warpyard simulate --snapshot`. */
+        get: operations["getSnapshot"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/whoami": {
         parameters: {
             query?: never;
@@ -331,6 +365,48 @@ export interface components {
          * @enum {string}
          */
         AttemptOutcome: "Succeeded" | "Failed" | "Deleted" | "Stopped";
+        /** @description Who holds what, and who waits for it. */
+        Board: {
+            /**
+             * Format: int32
+             * @description How many jobs wait in all, those that the caller may not see included.
+             */
+            jobsWaiting: number;
+            /** @description When the order was so, RFC 3339; absent when the scheduler does not answer, and then runs are by age. */
+            plannedAt?: string | null;
+            /** @description Queues that the caller may see, each below its parent. */
+            queues: components["schemas"]["BoardQueue"][];
+            /** @description Runs that wait and the caller may see, in the order in which they are looked at. */
+            runs: components["schemas"]["BoardRun"][];
+        };
+        /** @description A queue of the board. */
+        BoardQueue: components["schemas"]["QueueView"] & {
+            /**
+             * Format: int32
+             * @description How many of the queues shown are above it.
+             */
+            depth: number;
+            share?: components["schemas"]["QueueShare"] | null;
+        };
+        /** @description A run of the board. */
+        BoardRun: {
+            /** @description When it was submitted, RFC 3339. */
+            createdAt: string;
+            /**
+             * Format: int64
+             * @description GPUs that it asks for.
+             */
+            gpus: number;
+            /** @description The run. */
+            name: string;
+            /** @description The tenant. */
+            namespace: string;
+            outlook?: components["schemas"]["Outlook"] | null;
+            /** @description The queue that is charged. */
+            queue?: string | null;
+            /** @description One word on why it waits. */
+            reason?: string | null;
+        };
         /** @description The cost of one class. */
         ClassCost: components["schemas"]["Cost"] & {
             /** @description The class. */
@@ -533,6 +609,34 @@ export interface components {
             /** @description How it fares. */
             state: components["schemas"]["MemberState"];
         };
+        /** @description One change to a run. */
+        Offer: {
+            /** @description A CamelCase word, for example `FewerGpus`. */
+            code: string;
+            /** @description For example `with 4 GPUs per member`. */
+            message: string;
+        };
+        /** @description Where a run stands in the line, and when it is expected to start. */
+        Outlook: {
+            forecast?: components["schemas"]["StartForecast"] | null;
+            /**
+             * Format: int64
+             * @description GPUs that those jobs ask for.
+             */
+            gpusAhead: number;
+            /**
+             * Format: int32
+             * @description Jobs that wait too and are looked at before it; 0 is the next.
+             */
+            jobsAhead: number;
+            /**
+             * Format: int32
+             * @description Jobs that wait in all, itself included.
+             */
+            jobsWaiting: number;
+            /** @description When this was so, RFC 3339. */
+            plannedAt: string;
+        };
         /** @description One page of a list. */
         Page_MemberView: {
             /** @description Pass this as `continue` to get the next page; absent on the last. */
@@ -705,6 +809,31 @@ export interface components {
              * @description The HTTP status.
              */
             status: number;
+        };
+        /** @description What a queue has of the cluster, and what it is due. */
+        QueueShare: {
+            /**
+             * Format: double
+             * @description What it used lately, in GPU hours: what was used a half-life ago counts half.
+             */
+            decayedGpuHours: number;
+            /**
+             * Format: double
+             * @description What it is due by the weights of it and its siblings, and of those above, in percent of all GPUs.
+             */
+            fairPercent: number;
+            /**
+             * Format: int64
+             * @description GPUs that it and those below it hold.
+             */
+            gpusUsed: number;
+            /** @description The queue. */
+            name: string;
+            /**
+             * Format: double
+             * @description That of all GPUs there are, in percent.
+             */
+            usedPercent: number;
         };
         /** @description A queue as the API shows it. */
         QueueView: {
@@ -882,6 +1011,23 @@ export interface components {
             /** @description The month, UTC, for example `2026-11`. */
             month: string;
         };
+        /** @description When a run is expected to start, and what would start it now. */
+        StartForecast: {
+            /** @description When this was worked out, RFC 3339. */
+            madeAt: string;
+            /**
+             * Format: int32
+             * @description It is as likely to start later as sooner, in seconds from `madeAt`.
+             */
+            p50Seconds: number;
+            /**
+             * Format: int32
+             * @description One in ten starts later than this, in seconds from `madeAt`.
+             */
+            p90Seconds: number;
+            /** @description Single changes with which it would start at once; each was tried on the cluster as it is. */
+            wouldStartNow: components["schemas"]["Offer"][];
+        };
         /**
          * @description What GPU time was good for.
          * @enum {string}
@@ -908,6 +1054,7 @@ export interface components {
             name: string;
             /** @description The tenant. */
             namespace: string;
+            outlook?: components["schemas"]["Outlook"] | null;
             /** @description Where the run is in its life. */
             phase: components["schemas"]["RunPhase"];
             /** @description The queue that is charged. */
@@ -965,6 +1112,65 @@ export interface operations {
                 };
             };
             /** @description Not yet. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getBoard: {
+        parameters: {
+            query?: {
+                /** @description The most runs on the board. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The board. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Board"];
+                };
+            };
+            /** @description A parameter is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller may not do this, or may not see whether it exists. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is starting, busy, or cannot reach Kubernetes; try again. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2045,6 +2251,62 @@ export interface operations {
                 };
             };
             /** @description The server is busy; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getSnapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The snapshot, as JSON; its fields are those of this version. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description No valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller may not do this, or may not see whether it exists. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The scheduler does not answer. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is starting, busy, or cannot reach Kubernetes; try again. */
             503: {
                 headers: {
                     [name: string]: unknown;

@@ -11,6 +11,14 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(whole / DAY)}d ${padded(Math.floor((whole % DAY) / HOUR))}h`;
 }
 
+/** One unit, for what nobody knows to the second: `40 s`, `12 min`, `3 h`, `2 d`. */
+export function formatRough(seconds: number): string {
+  if (seconds < 2 * MINUTE) return `${Math.max(0, Math.round(seconds))} s`;
+  if (seconds < 2 * HOUR) return `${Math.round(seconds / MINUTE)} min`;
+  if (seconds < 2 * DAY) return `${Math.round(seconds / HOUR)} h`;
+  return `${Math.round(seconds / DAY)} d`;
+}
+
 /** Seconds from one RFC 3339 time to another, or to `now` (milliseconds). Never negative: clocks differ. */
 export function secondsBetween(since: string, until: string | null | undefined, now: number): number {
   const end = until ? Date.parse(until) : now;

@@ -1,4 +1,4 @@
-import type { MemberView, NodeView, QueueView, RunSummary, RunView } from "../api/types";
+import type { MemberView, NodeView, QueueView, RunSummary, RunView, Why } from "../api/types";
 
 export function aRun(changes: Partial<RunSummary> = {}): RunSummary {
   return {
@@ -18,6 +18,11 @@ export function aRun(changes: Partial<RunSummary> = {}): RunSummary {
 
 export function aRunView(changes: Partial<RunView> = {}): RunView {
   return { ...aRun(), image: "train:1", command: ["python", "train.py"], attempts: [], reasons: [], ...changes };
+}
+
+export function aWhy(changes: Partial<Why> = {}): Why {
+  const { namespace, name, phase, createdAt, memberCounts } = aRun();
+  return { namespace, name, phase, createdAt, memberCounts, reasons: [], ...changes };
 }
 
 export function aMember(changes: Partial<MemberView> = {}): MemberView {

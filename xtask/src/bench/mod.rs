@@ -1,5 +1,6 @@
 //! `cargo xtask bench …`: measurements, each in one run against its reference.
 
+pub mod oracle;
 mod placement;
 mod placement_work;
 
@@ -20,17 +21,28 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Pods bound per second: by us, by kube-scheduler, and by bare bind calls.
-    Bind {
-        /// Fake nodes with eight GPUs each.
-        #[arg(long, default_value_t = 1_000)]
-        nodes: usize,
-        /// Waiting pods of one GPU each.
-        #[arg(long, default_value_t = 4_000)]
-        pods: usize,
+    /// Faults on real servers: kills, stops, restarts, storms; judged over every revision of the store.
+    Faults {
+        /// Which scenarios, for example `kills`; all without one.
+        scenarios: Vec<String>,
+        /// A tenth of everything; prints no figures.
+        #[arg(long)]
+        rehearse: bool,
+        /// The seed that a failing run printed.
+        #[arg(long)]
+        seed: Option<u64>,
     },
     /// The ledger: random histories against a naive model, kills on a real cluster, a million lines.
     Ledger,
+    /// Verdicts on nodes: random clusters, judged by us and by kube-scheduler's own plugins.
+    Oracle {
+        /// How many clusters, each with one pod that waits.
+        #[arg(long, default_value_t = 100_000)]
+        cases: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    },
     /// Plans: how long they take, how their cost grows, whether the judge agrees, how fair they are.
     Placement {
         /// The largest cluster whose plans are timed.
@@ -40,16 +52,27 @@ enum Bench {
         #[arg(long)]
         counted_max: Option<usize>,
     },
+    /// The scheduler on the real API server: against bare calls, kube-scheduler and KAI's published suite.
+    Scheduler {
+        /// Which scenarios, for example `drain.n1k` or `kai`; all without one.
+        scenarios: Vec<String>,
+        /// A tenth of the size, to see that everything works; prints no figures.
+        #[arg(long)]
+        rehearse: bool,
+    },
     /// The portal: sizes, a real browser, 10,000 runs, 500 open pages.
     Portal,
 }
 
 /// Builds what is measured with optimisation, then measures.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
-    match args.what {
-        Bench::Bind { nodes, pods } => {
-            let (nodes, pods) = (nodes.to_string(), pods.to_string());
-            measure("bench-bind", &["--nodes", &nodes, "--pods", &pods])
+    match &args.what {
+        Bench::Faults { scenarios, rehearse, seed } => {
+            let rehearse = rehearse.then_some("--rehearse");
+            let seed = seed.map(|seed| format!("--seed={seed}"));
+            let arguments: Vec<_> =
+                scenarios.iter().map(String::as_str).chain(rehearse).chain(seed.as_deref()).collect();
+            measure_with("bench-faults", &arguments, &["--features", "scheduler/failpoints"])
         }
         Bench::Ledger => {
             packages::install()?;
@@ -58,7 +81,13 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
             e2e::run(&e2e::E2eArgs::only("ledger::"))?;
             measure("bench-ledger", &[])
         }
-        Bench::Placement { nodes_max, counted_max } => placement::run(nodes_max, counted_max),
+        Bench::Placement { nodes_max, counted_max } => placement::run(*nodes_max, *counted_max),
+        Bench::Scheduler { scenarios, rehearse } => {
+            let rehearse = rehearse.then_some("--rehearse");
+            let arguments: Vec<_> = scenarios.iter().map(String::as_str).chain(rehearse).collect();
+            measure("bench-scheduler", &arguments)
+        }
+        Bench::Oracle { cases, seed } => oracle::run(*cases, *seed),
         Bench::Portal => {
             packages::install()?;
             portal::check()?;
@@ -71,7 +100,12 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
 
 /// Runs a benchmark of crate `e2e`; it starts our binaries of the same build.
 fn measure(name: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    commands::run(&mut cargo(&["build", "--release", "--workspace", "--bins"]))?;
+    measure_with(name, arguments, &[])
+}
+
+/// The same, with features that only some measurements need.
+fn measure_with(name: &str, arguments: &[&str], features: &[&str]) -> anyhow::Result<()> {
+    commands::run(cargo(&["build", "--release", "--workspace", "--bins"]).args(features))?;
     let mut bench = Command::new(target_folder().join("release").join(name));
     commands::run(bench.args(arguments).current_dir(repository_root()))
 }

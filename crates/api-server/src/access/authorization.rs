@@ -54,6 +54,11 @@ impl Access {
         Self { verb, resource: "nodes", namespace: None, name: None }
     }
 
+    /// On what the scheduler planned from. No object has this name: it is there to be granted.
+    pub fn snapshot() -> Self {
+        Self { verb: "get", resource: "snapshots", namespace: None, name: None }
+    }
+
     fn attributes(&self) -> ResourceAttributes {
         // Nodes are of the core group, whose name is empty.
         let group = if self.resource == "nodes" { "" } else { api_types::GROUP };
@@ -100,6 +105,7 @@ impl Authorizer {
         let hint = match (access.resource, access.verb) {
             ("nodes", _) => "ask an administrator for a ClusterRoleBinding to `warpyard-cluster-viewer`",
             ("queues", _) => "ask an administrator for the ClusterRole `warpyard-queue-viewer` on that queue",
+            ("snapshots", _) => "ask an administrator for a ClusterRole with `get` on snapshots.warpyard.dev",
             (_, "create" | "patch") => {
                 "ask an administrator for a RoleBinding to `warpyard-user` in that namespace"
             }

@@ -30,12 +30,12 @@ impl CachedNode {
         let node = cluster_convert::node(slim);
         let mut conditions = slim.status.conditions.iter();
         Self {
+            schedulable: node.schedulable && !node.cordoned,
             name: node.name.to_string().into(),
             rack: node.topology.last().cloned(),
             gpu_type: node.gpu_type.map(|gpu_type| gpu_type.to_string().into()),
             gpus: u32::try_from(node.allocatable.gpus).unwrap_or(0),
             ready: conditions.any(|it| it.kind == "Ready" && it.status == "True"),
-            schedulable: node.schedulable,
         }
     }
 }

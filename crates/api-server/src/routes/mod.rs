@@ -1,5 +1,6 @@
 //! The operations. Each asks first whether the caller may, then does one thing.
 
+pub mod board;
 pub mod cost;
 pub mod events;
 pub mod health;
@@ -9,6 +10,7 @@ pub mod nodes;
 pub mod queues;
 pub mod runs;
 pub mod session;
+pub mod snapshot;
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use serde::Deserialize;

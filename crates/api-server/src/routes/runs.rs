@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::outlook::RunOutlook;
 use api_types::rest::{Page, Problem, RunSummary, RunView, Why};
+use api_types::run::Reason;
 use api_types::{JobFile, Run, RunPhase};
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
@@ -209,11 +211,11 @@ pub async fn get(
     path: Result<Path<RunPath>, PathRejection>,
 ) -> Result<Json<RunView>, ApiError> {
     let run = visible_run(&server, &identity, &path?.0).await?;
-    let readable = readable_queues(&server, &identity, &run).await?;
+    let readable = readable_queues(&server, &identity, views::reasons(&run)).await?;
     Ok(Json(views::run_view(&run, &server.cache()?.queues(), &readable)))
 }
 
-/// Why a run is where it is: every reason to wait, with numbers.
+/// Why a run is where it is: every reason to wait, with numbers, its place in the line, and when it is expected to start.
 #[utoipa::path(
     get,
     path = "/v1/namespaces/{namespace}/runs/{name}/why",
@@ -233,8 +235,22 @@ pub async fn why(
     path: Result<Path<RunPath>, PathRejection>,
 ) -> Result<Json<Why>, ApiError> {
     let run = visible_run(&server, &identity, &path?.0).await?;
-    let readable = readable_queues(&server, &identity, &run).await?;
-    Ok(Json(views::why(&run, &server.cache()?.queues(), &readable)))
+    let told = told_by_leader(&server, &run).await;
+    let reasons = told.as_ref().map_or_else(|| views::reasons(&run), |told| &told.reasons);
+    let readable = readable_queues(&server, &identity, reasons).await?;
+    let mut why = views::why(&run, &server.cache()?.queues(), reasons, &readable);
+    why.outlook = told.map(|told| told.outlook);
+    Ok(Json(why))
+}
+
+/// What the scheduler's leader knows about a run that waits; without it, what the run's status says has to do.
+async fn told_by_leader(server: &Server, run: &Run) -> Option<RunOutlook> {
+    let phase = run.status.as_ref().map(|status| status.phase).unwrap_or_default();
+    let (namespace, name) = (run.metadata.namespace.as_deref()?, run.metadata.name.as_deref()?);
+    if phase != RunPhase::Pending {
+        return None;
+    }
+    server.leader().run(namespace, name).await.ok().flatten()
 }
 
 /// Stops a run; its record stays. Stopping a run twice, or one that is over, is fine.
@@ -262,12 +278,12 @@ pub async fn stop(
     let run = writes::stop_run(server.client(), &identity, namespace, name).await?;
     let cache = server.cache()?;
     cache.wait_for_run(namespace, name, READ_YOUR_WRITES_BOUND, |seen| seen.spec.stop).await;
-    let readable = readable_queues(&server, &identity, &run).await?;
+    let readable = readable_queues(&server, &identity, views::reasons(&run)).await?;
     Ok(Json(views::run_view(&run, &cache.queues(), &readable)))
 }
 
 /// What a list may show: a named namespace must be allowed, unnamed ones are left out if they are not.
-async fn visible(
+pub(super) async fn visible(
     server: &Server,
     identity: &Identity,
     namespace: Option<NamespaceName>,
@@ -295,13 +311,13 @@ pub(super) async fn visible_run(
     run.ok_or_else(|| ApiError::not_found("run", &format!("{namespace}/{name}")))
 }
 
-/// Those of the queues in the run's reasons whose numbers the caller may read.
+/// Those of the queues in a run's reasons whose numbers the caller may read.
 async fn readable_queues(
     server: &Server,
     identity: &Identity,
-    run: &Run,
+    reasons: &[Reason],
 ) -> Result<BTreeSet<String>, ApiError> {
-    let queues: Vec<String> = views::queues_in_reasons(run).into_iter().collect();
+    let queues: Vec<String> = views::queues_in_reasons(reasons).into_iter().collect();
     let count = queues.len();
     let access = |queue: &String| Access::queue("get", Some(queue));
     Ok(server.authorizer().visible(identity, queues, count, access).await?.into_iter().collect())

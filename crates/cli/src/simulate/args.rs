@@ -12,6 +12,10 @@ pub struct SimulateArgs {
     /// The trace, perhaps compressed with zstd (.zst); `-` reads standard input. Without it, jobs are made up.
     #[arg(value_name = "TRACE")]
     pub trace: Option<PathBuf>,
+    /// Instead of a trace: a snapshot of a scheduler (`warpyard snapshot`), of which the one plan is made again and
+    /// compared. Exits with 1 if it is another plan.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "report", "save_trace", "set"])]
+    pub snapshot: Option<PathBuf>,
     /// How the trace is written; without it, that is told by its first line.
     #[arg(long, value_enum, value_name = "FORMAT", requires = "trace")]
     pub format: Option<Format>,

@@ -36,13 +36,8 @@ fn from_file(path: &str) -> Result<Policy, Failure> {
     })?;
     let file: PolicyFile =
         serde_norway::from_str(&text).map_err(|error| wrong(format!("{path}: {error}")))?;
-    let base = file.get("base").map_or_else(|| "default".to_owned(), scalar);
-    let mut policy =
-        policies::preset(&base).ok_or_else(|| wrong(format!("{path}: no policy is called `{base}`")))?;
-    for (key, value) in file.iter().filter(|(key, _)| *key != "base") {
-        policies::set(&mut policy, key, &scalar(value)).map_err(|error| wrong(format!("{path}: {error}")))?;
-    }
-    Ok(policy)
+    let entries = file.iter().map(|(key, value)| (key.clone(), scalar(value))).collect();
+    policies::from_entries(&entries, "default").map_err(|error| wrong(format!("{path}: {error}")))
 }
 
 /// A value as it was written.

@@ -1,26 +1,15 @@
 //! Binds against a scripted API server, on a clock that jumps.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
 use cluster_model::PodKey;
-use http::{Method, Request, Response, StatusCode};
-use kube::Client;
-use kube::client::Body;
+use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{BindReport, BindRequest, Binder, Outcome, fate};
 use crate::status::StatusWriter;
-use crate::writes::{Fenced, Writes};
-
-const TIMEOUT: Duration = Duration::from_secs(4);
-const FENCE: &str = "refused: this scheduler is not the leader of epoch 7";
-
-type Script = Arc<Mutex<VecDeque<(Method, u16, Value)>>>;
+use crate::testing::{FENCE, TIMEOUT, status, writes};
+use crate::writes::Fenced;
 
 fn request() -> BindRequest {
     BindRequest { pod: PodKey::new("ns", "pod", "uid"), node: "wanted".into() }
@@ -30,35 +19,9 @@ fn pod(node: Option<&str>) -> Value {
     json!({ "metadata": { "uid": "uid" }, "spec": { "nodeName": node } })
 }
 
-fn status(code: u16, message: &str) -> Value {
-    json!({ "kind": "Status", "status": "Failure", "code": code, "message": message })
-}
-
-/// A client whose server answers as scripted, and checks that it is asked in that order.
-fn client(script: &Script) -> Client {
-    let script = Arc::clone(script);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let next = script.lock().expect("the script").pop_front();
-        async move {
-            let (method, code, body) = next.expect("a scripted answer");
-            assert_eq!(*request.method(), method, "{}", request.uri());
-            assert!(
-                request.uri().query().is_some_and(|query| query.contains("timeout=4000ms")),
-                "{}",
-                request.uri()
-            );
-            let mut response = Response::new(Body::from(body.to_string().into_bytes()));
-            *response.status_mut() = StatusCode::from_u16(code).expect("a code");
-            Ok::<_, Infallible>(response)
-        }
-    });
-    Client::new(service, "default")
-}
-
 /// Binds one pod; every scripted answer must be used.
 async fn bind(script: Vec<(Method, u16, Value)>) -> (BindReport, Fenced) {
-    let script: Script = Arc::new(Mutex::new(script.into()));
-    let writes = Writes::new(client(&script), TIMEOUT);
+    let (writes, script) = writes(script);
     let fenced = Fenced::default();
     let status = StatusWriter::start(writes.clone(), fenced.clone());
     let (sender, mut reports) = mpsc::unbounded_channel();
@@ -152,8 +115,7 @@ async fn a_bind_whose_fate_cannot_be_read_is_not_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_bind_whose_fate_cannot_be_read_does_not_keep_the_binder_from_stopping() {
     let down = (0..100).map(|_| (Method::GET, 500, status(500, "down")));
-    let script: Script = Arc::new(Mutex::new([post(409)].into_iter().chain(down).collect()));
-    let writes = Writes::new(client(&script), TIMEOUT);
+    let (writes, _left) = writes([post(409)].into_iter().chain(down).collect());
     let (sender, mut reports) = mpsc::unbounded_channel();
     let status = StatusWriter::start(writes.clone(), Fenced::default());
     let binder = Binder::start(writes, 64, status, Fenced::default(), sender);
@@ -183,4 +145,21 @@ fn a_pod_tells_what_became_of_its_bind() {
         let otherwise = Outcome::Refused("conflict".to_owned());
         assert_eq!(fate(&parsed, &request(), otherwise), expect, "{pod}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_that_waits_keeps_nobody_from_binding() {
+    // One request at a time: the first is told to come back in a second, and the second is bound meanwhile.
+    let (writes, _) = writes(vec![post(429), post(201), post(201)]);
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let status = StatusWriter::start(writes.clone(), Fenced::default());
+    let binder = Binder::start(writes, 1, status, Fenced::default(), sender);
+    let other = BindRequest { pod: PodKey::new("ns", "other", "uid"), node: "wanted".into() };
+    let began = Instant::now();
+    binder.bind(vec![request(), other]);
+    let first = reports.recv().await.expect("a report");
+    assert_eq!((&*first.pod.name, began.elapsed().as_millis() < 500), ("other", true));
+    let second = reports.recv().await.expect("a report");
+    assert_eq!((&*second.pod.name, second.outcome), ("pod", Outcome::Bound));
+    binder.stop().await;
 }

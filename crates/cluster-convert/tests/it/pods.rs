@@ -59,7 +59,13 @@ fn a_full_pod_is_read_for_the_scheduler_and_the_controllers() {
         run: Some("train".into()),
         member_index: Some(3),
         gated: false,
+        grace_seconds: 30,
         started: bound_at(&slim),
+        labels: slim.metadata.labels.clone().unwrap_or_default().into_iter().collect(),
+        terms: std::sync::Arc::new(cluster_model::Terms {
+            time_limit_seconds: Some(3600),
+            ..cluster_model::Terms::default()
+        }),
         ..Pod::new(
             PodKey::new("team-nlp", "train-1-3-x7k2p", "7a0c7f0e-2222-4b38-8a39-8a3f4ad1c002"),
             GangKey::new("team-nlp", "train-1"),
@@ -137,15 +143,8 @@ fn what_we_cannot_honour_is_named() {
     let check = |spec: Value, expected: &[&str]| assert_eq!(model_pod(spec).unsupported, expected);
     let requests =
         |requests: Value| json!({"containers": [{"name": "c", "resources": {"requests": requests}}]});
-    check(requests(json!({"foo.com/bar": "1"})), &["container c: resource foo.com/bar"]);
-    check(requests(json!({"ephemeral-storage": "1Gi"})), &["container c: resource ephemeral-storage"]);
     check(requests(json!({"cpu": "many"})), &["container c: many of cpu"]);
     check(requests(json!({"cpu": "-1"})), &["container c: -1 of cpu"]);
-    check(
-        json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}),
-        &["spec.containers[].ports[].hostPort"],
-    );
-    check(json!({"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}), &[]);
     check(
         json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "w", "csi": {}}, {"name": "x", "csi": {}}]}),
         &["spec.volumes[].csi", "spec.volumes[].persistentVolumeClaim"],
@@ -156,23 +155,11 @@ fn what_we_cannot_honour_is_named() {
     );
     check(json!({"resourceClaims": [{"name": "gpu"}]}), &["spec.resourceClaims"]);
     check(json!({"schedulingGroup": {"podGroupName": "g"}}), &["spec.schedulingGroup"]);
-    check(
-        json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]}),
-        &["spec.topologySpreadConstraints"],
-    );
-    check(
-        json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]}),
-        &[],
-    );
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
     check(json!({"affinity": {}}), &[]);
     check(json!({"affinity": {"nodeAffinity": {preferred: [{"weight": 1}]}}}), &[]);
-    check(json!({"affinity": {"podAffinity": {required: []}, "podAntiAffinity": null}}), &[]);
-    check(
-        json!({"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": []}}, "podAffinity": {required: [{"topologyKey": "rack"}]}, "podAntiAffinity": {required: [{}]}}}),
-        &["spec.affinity.nodeAffinity", "spec.affinity.podAffinity", "spec.affinity.podAntiAffinity"],
-    );
+    check(json!({"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": []}}}}), &[]);
 }
 
 #[test]
@@ -199,6 +186,38 @@ fn absurd_requests_are_bounded() {
         {"name": "d", "resources": {"requests": {"memory": "8Ei"}}},
     ]}));
     assert_eq!((pod.requests.memory_bytes, pod.requests.cpu_millis), (1 << 45, 1 << 45));
+}
+
+#[test]
+fn a_pod_says_whether_others_give_way_to_its_priority() {
+    assert!(model_pod(json!({})).preempts);
+    assert!(model_pod(json!({"preemptionPolicy": "PreemptLowerPriority"})).preempts);
+    assert!(!model_pod(json!({"preemptionPolicy": "Never"})).preempts);
+}
+
+#[test]
+fn a_pod_comes_back_if_it_has_a_controller() {
+    let comes_back = |owners: Value| {
+        let metadata = json!({"namespace": "team", "name": "p", "uid": "u", "ownerReferences": owners});
+        match pod_change(&read(json!({"metadata": metadata, "spec": {"schedulerName": "warpyard"}}))) {
+            Change::Pod(pod) => pod.comes_back,
+            other => panic!("a pod of ours is a pod, not {other:?}"),
+        }
+    };
+    let owner = |controller: Value| json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": controller}]);
+    assert!(comes_back(owner(json!(true))));
+    assert!(
+        !comes_back(owner(json!(false))) && !comes_back(owner(Value::Null)),
+        "it only goes with its owner"
+    );
+    assert!(!comes_back(json!([])) && !comes_back(Value::Null), "a bare pod");
+}
+
+#[test]
+fn a_pod_says_how_long_it_may_take_to_end() {
+    let grace = |seconds: Value| model_pod(json!({"terminationGracePeriodSeconds": seconds})).grace_seconds;
+    assert_eq!((grace(Value::Null), grace(json!(0)), grace(json!(900))), (30, 0, 900));
+    assert_eq!((grace(json!(-5)), grace(json!(i64::MAX))), (0, u32::MAX));
 }
 
 #[test]

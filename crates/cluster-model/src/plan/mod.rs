@@ -3,7 +3,7 @@
 mod reason;
 mod sentence;
 
-pub use reason::{ReasonData, Refusals, WaitReason};
+pub use reason::{NeighbourRefusal, ReasonData, Refusals, WaitReason};
 
 use std::sync::Arc;
 

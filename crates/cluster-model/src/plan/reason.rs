@@ -1,5 +1,6 @@
 //! Why a gang waits, with the numbers, and the same as plain data.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -7,6 +8,7 @@ use serde::Serialize;
 
 use crate::devices::DeviceAsk;
 use crate::names::{GangKey, GpuType, QueueName};
+use crate::near::NearRule;
 use crate::objects::ResourceName;
 use crate::terms::Level;
 
@@ -214,10 +216,12 @@ pub enum WaitReason {
         /// The most that two domains may differ by.
         skew_max: u32,
     },
-    /// There is room, but only beside pods that members keep apart from, or that keep apart from them.
-    KeptApart {
+    /// There is room, but other pods stand against it.
+    Neighbours {
         /// Members that need a node.
         members_asked: u32,
+        /// What they stand against, and on how many nodes; each node is counted once.
+        refusals: Vec<NeighbourRefusal>,
     },
     /// All nodes together would draw more than they may.
     PowerCapped {
@@ -252,13 +256,36 @@ pub enum WaitReason {
     },
 }
 
+/// Nodes that a rule about other pods refuses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct NeighbourRefusal {
+    /// The rule.
+    pub rule: NearRule,
+    /// How many nodes.
+    pub nodes: u32,
+    /// The pods that it is about, by their labels.
+    pub pods: Arc<str>,
+    /// The label by which nearness is told.
+    pub topology_key: Arc<str>,
+    /// For an uneven spread: the domains that would still take one more.
+    pub open_domains: Vec<Arc<str>>,
+}
+
 /// How many nodes were refused for what; each node is counted once, under the first that holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Refusals {
+    /// Somebody closed the node to new pods.
+    pub cordoned: u32,
     /// A taint that is not tolerated.
     pub taint: u32,
     /// A label that the node selector asks for is missing.
     pub node_selector: u32,
+    /// The node affinity does not match.
+    pub node_affinity: u32,
+    /// The node lacks an ability that the pod needs.
+    pub features: u32,
+    /// A port of the host is taken.
+    pub ports: u32,
     /// Too little free CPU.
     pub cpu: u32,
     /// Too little free memory.
@@ -269,12 +296,18 @@ pub struct Refusals {
     pub spot: u32,
     /// Devices are counted on it, so that no part of one can be given.
     pub counted: u32,
+    /// Too little free of another resource, by its name.
+    pub other: BTreeMap<Arc<str>, u32>,
 }
 
 impl Refusals {
     /// All of them.
     pub fn total(&self) -> u32 {
-        self.taint + self.node_selector + self.cpu + self.memory + self.pods + self.spot + self.counted
+        let Self { cordoned, taint, node_selector, node_affinity, features, .. } = self;
+        let Self { ports, cpu, memory, pods, spot, counted, other, .. } = self;
+        let by_kind = [cordoned, taint, node_selector, node_affinity, features, spot, counted];
+        let counts = by_kind.into_iter().chain([ports, cpu, memory, pods]).chain(other.values());
+        counts.fold(0, |sum, nodes| sum.saturating_add(*nodes))
     }
 }
 
@@ -301,7 +334,7 @@ impl WaitReason {
             Self::NoRoomTogether { .. } => "NoRoomTogether",
             Self::NoDeviceWithRoom { .. } => "NoDeviceWithRoom",
             Self::CannotSpread { .. } => "CannotSpread",
-            Self::KeptApart { .. } => "KeptApart",
+            Self::Neighbours { .. } => "Neighbours",
             Self::PowerCapped { .. } => "PowerCapped",
             Self::AtMembersMax { .. } => "AtMembersMax",
             Self::TermsContradict { .. } => "TermsContradict",
@@ -399,7 +432,7 @@ impl WaitReason {
                 data.asks = Some(i64::from(*members_asked));
                 data.free = Some(i64::from(*members_that_fit));
             }
-            Self::CannotSpread { members_asked, .. } | Self::KeptApart { members_asked } => {
+            Self::CannotSpread { members_asked, .. } | Self::Neighbours { members_asked, .. } => {
                 data.asks = Some(i64::from(*members_asked));
             }
             Self::PowerCapped { cap_watts, draws_watts, would_draw_watts } => {

@@ -1,10 +1,12 @@
 //! Reasons as sentences for people.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::reason::{Refusals, WaitReason};
+use super::reason::{NeighbourRefusal, Refusals, WaitReason};
 use crate::devices::DeviceAsk;
 use crate::names::{GpuType, QueueName};
+use crate::near::NearRule;
 use crate::objects::ResourceName;
 
 impl fmt::Display for WaitReason {
@@ -95,8 +97,9 @@ impl fmt::Display for WaitReason {
                 f,
                 "{members_asked} members find room, but not so that no domain has more than {skew_max} more than another"
             ),
-            Self::KeptApart { members_asked } => {
-                write!(f, "room for {members_asked} members is only beside pods that must be kept apart")
+            Self::Neighbours { refusals, .. } => {
+                let parts: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+                write!(f, "other pods stand against it: {}", parts.join("; "))
             }
             Self::PowerCapped { cap_watts, draws_watts, would_draw_watts } => write!(
                 f,
@@ -145,19 +148,65 @@ impl fmt::Display for WaitReason {
     }
 }
 
+impl fmt::Display for NeighbourRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pods, topology_key: key, .. } = self;
+        let nodes = |one: &str, many: &str| count(self.nodes, one, many);
+        match self.rule {
+            NearRule::LacksLabel => write!(f, "{} the label {key}", nodes("node lacks", "nodes lack")),
+            NearRule::NobodyNear => {
+                write!(f, "{} no pod of {pods} in their {key}", nodes("node has", "nodes have"))
+            }
+            NearRule::StrangerNear => {
+                write!(f, "{} a pod of {pods} in their {key}", nodes("node has", "nodes have"))
+            }
+            NearRule::KeptAway => {
+                let nodes = nodes("node has", "nodes have");
+                write!(f, "{nodes} a pod in their {key} that keeps pods of {pods} away")
+            }
+            NearRule::Uneven => {
+                let nodes = nodes("node is", "nodes are");
+                let allows = domains(&self.open_domains);
+                write!(
+                    f,
+                    "the spread of {pods} over {key} allows one more in {allows} only, {nodes} elsewhere"
+                )
+            }
+        }
+    }
+}
+
+/// Names of domains, of many the first few.
+fn domains(names: &[Arc<str>]) -> String {
+    const NAMED_MAX: usize = 3;
+    match names.len() {
+        0 => "no domain".to_owned(),
+        many if many > NAMED_MAX => {
+            format!("{} and {} more", names[..NAMED_MAX].join(", "), many - NAMED_MAX)
+        }
+        _ => names.join(", "),
+    }
+}
+
 impl fmt::Display for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
+            (self.cordoned, "because they are cordoned"),
             (self.taint, "by a taint"),
             (self.node_selector, "by the node selector"),
+            (self.node_affinity, "by the node affinity"),
+            (self.features, "because their kubelet lacks a feature"),
+            (self.ports, "because a port of the host is taken"),
             (self.cpu, "for cpu"),
             (self.memory, "for memory"),
             (self.pods, "for their number of pods"),
             (self.spot, "because they can be taken away"),
             (self.counted, "because they give no parts of devices"),
         ];
+        let parts = parts.iter().map(|(nodes, why)| (*nodes, (*why).to_owned()));
+        let others = self.other.iter().map(|(name, nodes)| (*nodes, format!("for {name}")));
         let parts: Vec<_> = parts
-            .iter()
+            .chain(others)
             .filter(|(nodes, _)| *nodes > 0)
             .map(|(nodes, why)| format!("{nodes} {why}"))
             .collect();

@@ -174,7 +174,7 @@ fn domains_of_any_level_count_their_nodes_by_class_without_looking_at_them() {
         N(placed("n3", "z1/r1")),
         N(placed("n4", "z2/r1")),
         N(node("n5", "H100", 8)),
-        P(Pod { marks: ["web".into()].into(), ..on(pod("p", 6), "n3") }),
+        P(on(pod("p", 6), "n3")),
     ]);
     let child = |state: &ClusterState, of: DomainId, name: &str| {
         state.domain(of).children().find(|id| &**state.domain(*id).name() == name).expect("it is there")
@@ -208,8 +208,6 @@ fn domains_of_any_level_count_their_nodes_by_class_without_looking_at_them() {
         3,
         "a rack of the same name in another zone is another rack"
     );
-    assert_eq!((state.marks_in(z1, "web"), state.marks_in(r1, "batch")), (1, 0));
-    assert_eq!((state.marks_on(node("n3"), "web"), state.marks_on(node("n2"), "web")), (1, 0));
 
     state.apply(NodeGone("n4".into()));
     assert_eq!(state.domain(root).children().count(), 1, "a domain without nodes is none");

@@ -3,7 +3,8 @@
 use cluster_model::Change::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q};
 use cluster_model::plan::{Eviction, EvictionReason, GangPlacement, Hold, MemberPlacement, Plan};
 use cluster_model::{
-    Amounts, AssumeError, BankTerms, ClusterState, GangKey, Place, Pod, PodId, PodKey, Queue, ResourceName,
+    Amounts, AssumeError, BankTerms, Budget, BudgetKey, Change, ClusterState, GangKey, Place, Pod, PodId,
+    PodKey, Queue, ResourceName, Selector,
 };
 use jiff::Timestamp;
 
@@ -62,6 +63,29 @@ fn what_is_held_counts_beside_those_who_still_use_it_and_nobody_else_gets_what_t
 
     state.release(&gang("claimant"));
     assert_eq!(state.dump(), before);
+}
+
+#[test]
+fn a_budget_remembers_who_was_told_to_go_until_it_is_heard_of_again() {
+    let everybody = Budget {
+        key: BudgetKey { namespace: "team".into(), name: "b".into() },
+        selector: Some(Selector::default()),
+        allowed: 2,
+        told: 0,
+    };
+    let told = |state: &ClusterState| state.budgets().map(|budget| budget.told).collect::<Vec<_>>();
+    let mut state = victim_and_claimant();
+    state.apply(Change::Budget(everybody.clone()));
+    state.mark_evicting(&gang("victim"), &gang("claimant"));
+    state.mark_evicting(&gang("victim"), &gang("other"));
+    assert_eq!(told(&state), [1], "once, for whomever");
+    let mut spared = state.clone();
+    spared.spare(&gang("victim"));
+    assert_eq!(told(&spared), [0]);
+    state.apply(PodGone(key("victim")));
+    assert_eq!(told(&state), [1], "it is gone, and the budget may not know");
+    state.apply(Change::Budget(everybody));
+    assert_eq!(told(&state), [0], "the same numbers are news");
 }
 
 #[test]
@@ -270,4 +294,74 @@ fn children_keep_of_their_quota_what_they_neither_hold_nor_lend() {
     assert_eq!(kept(&state), 6);
     state.apply(Q(queue("vision", None, 6)));
     assert_eq!(kept(&state), 0, "it is no child any more");
+}
+
+#[test]
+fn a_pod_that_a_job_makes_anew_under_another_name_finds_the_place_of_its_index() {
+    let mut state = victim_and_claimant();
+    let first = Pod { member_index: Some(3), ..on(pod("victim", 8), "a") };
+    state.apply(P(first.clone()));
+    state.hold(&hold("victim", "b")).expect("it runs");
+    state.apply(PodGone(key("victim")));
+    let next = Pod {
+        key: PodKey::new("team", "victim-x7k2p", "uid-next"),
+        member_index: Some(3),
+        ..pod("victim", 8)
+    };
+    state.apply(P(next.clone()));
+    let next = state.pod(state.pod_id(&next.key).expect("it came"));
+    assert_eq!((next.place(), next.at()), (Some(Place::Held), state.node_id(&"b".into())));
+    assert_eq!((gpus_free(&state, "b"), gpus_used(&state, "nlp", "H100")), (0, 8), "charged once");
+}
+
+#[test]
+fn a_gang_that_was_spared_may_be_asked_again() {
+    let mut state = victim_and_claimant();
+    let (victim, claimant) = (gang("victim"), gang("claimant"));
+    state.mark_evicting(&victim, &claimant);
+    assert!(state.was_evicted_for(&victim, &claimant) && state.has_displaced(&claimant));
+    state.spare(&victim);
+    assert!(!state.was_evicted_for(&victim, &claimant) && !state.has_displaced(&claimant));
+    assert_eq!(state.gang(&victim).and_then(|gang| gang.evicting()), None);
+    assert_eq!(state.evicting_gangs().len(), 0);
+}
+
+#[test]
+fn use_and_savings_that_are_restored_are_what_they_would_have_been() {
+    let cluster = || {
+        let mut state = victim_and_claimant();
+        let (queue, _) = state.queue(&"nlp".into()).expect("it is there");
+        let bank = BankTerms { earn_millis: 500, cap_gpu_seconds: 1_000_000 };
+        let queue = Queue { bank: Some(bank), half_life_seconds: 3600, ..queue.clone() };
+        state.apply(Q(queue));
+        state
+    };
+    let mut first = cluster();
+    first.advance(at(1000));
+    // Its use ends at 1000 s, and goes on at 2000 s.
+    let seen = on(pod("victim", 8), "a");
+    first.apply(PodGone(key("victim")));
+    first.advance(at(2000));
+    first.apply(P(seen));
+    first.advance(at(2500));
+    let saved = first.saved_accounts(&"nlp".into()).expect("the queue is there");
+    assert_eq!(saved.since, at(2000), "written when the rates changed, not as time goes by");
+
+    let mut next = cluster();
+    next.advance(at(4000));
+    assert_ne!(next.decayed_gpu_seconds(&"nlp".into()), 0);
+    next.restore_accounts(&"nlp".into(), &saved);
+    first.advance(at(4000));
+    let numbers = |state: &ClusterState| {
+        let queue = "nlp".into();
+        (
+            state.decayed_gpu_seconds(&queue),
+            state.decayed_beyond_quota_gpu_milliseconds(&queue) / 1000,
+            state.bank_gpu_seconds(&queue),
+        )
+    };
+    assert_eq!(numbers(&next), numbers(&first));
+    next.advance(at(9000));
+    first.advance(at(9000));
+    assert_eq!(numbers(&next), numbers(&first), "and they go on alike");
 }

@@ -6,5 +6,6 @@ mod holds;
 mod objects;
 mod properties;
 mod reasons;
+mod saved;
 mod steps;
 mod tables;

@@ -1,10 +1,11 @@
 //! The objects that are left after a series of changes, kept in the plainest way, and a state built from them anew.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use cluster_model::plan::{Hold, MemberPlacement};
 use cluster_model::{
-    Change, ClusterState, DeviceUse, GangKey, Node, NodeName, Pod, PodKey, Queue, QueueName,
+    Change, ClusterState, DeviceUse, GangKey, LabelSet, Node, NodeName, Pod, PodKey, Queue, QueueName,
 };
 use jiff::Timestamp;
 
@@ -12,11 +13,12 @@ use crate::build::node;
 
 type Place = (NodeName, Vec<DeviceUse>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Objects {
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<(String, String), Pod>,
     pub queues: BTreeMap<QueueName, Queue>,
+    pub namespaces: BTreeMap<Arc<str>, LabelSet>,
     assumed: BTreeMap<PodKey, Place>,
     held: BTreeMap<PodKey, Place>,
     moved: BTreeMap<(String, String), Moved>,
@@ -24,6 +26,7 @@ pub struct Objects {
 }
 
 /// A pod that is moved, as it was when its next place was held, with where it was assumed to be.
+#[derive(Clone)]
 struct Moved {
     pod: Pod,
     assumed: Option<Place>,
@@ -45,6 +48,12 @@ impl Objects {
             Change::NodeGone(name) => drop(self.nodes.remove(name)),
             Change::Queue(queue) => drop(self.queues.insert(queue.name.clone(), queue.clone())),
             Change::QueueGone(name) => drop(self.queues.remove(name)),
+            Change::Namespace { name, labels } => {
+                self.namespaces.insert(name.clone(), labels.clone());
+            }
+            Change::NamespaceGone(name) => drop(self.namespaces.remove(name)),
+            // They are kept as they are, and nothing is counted for them.
+            Change::Budget(_) | Change::BudgetGone(_) => {}
             Change::Pod(pod) => {
                 let old = self.pods.insert(name(&pod.key), pod.clone());
                 if let Some(old) = old.filter(|old| old.key != pod.key) {
@@ -147,6 +156,9 @@ impl Objects {
         }
         for node in self.nodes.values().rev() {
             state.apply(Change::Node(node.clone()));
+        }
+        for (name, labels) in &self.namespaces {
+            state.apply(Change::Namespace { name: name.clone(), labels: labels.clone() });
         }
         let gone = self.nodes_that_are_gone();
         for name in &gone {

@@ -21,7 +21,8 @@ fn what_if(fork: &mut Fork<'_>, steps: &[WhatIf], evicted: &mut BTreeSet<PodId>)
         | WhatIf::Hold(pod, ..)
         | WhatIf::Evict(pod)
         | WhatIf::Release(pod)
-        | WhatIf::Land(pod)) = step;
+        | WhatIf::Land(pod)
+        | WhatIf::Postpone(pod)) = step;
         let Some(&pod) = pods.get(*pod) else { continue };
         let place = fork.pod(pod).place();
         let may_go =
@@ -39,6 +40,7 @@ fn what_if(fork: &mut Fork<'_>, steps: &[WhatIf], evicted: &mut BTreeSet<PodId>)
             }
             WhatIf::Release(_) if place == Some(Place::Held) => fork.release(pod),
             WhatIf::Land(_) if place == Some(Place::Held) => fork.land(pod),
+            WhatIf::Postpone(_) if place == Some(Place::Assumed) => fork.postpone(pod),
             _ => {}
         }
     }
@@ -74,6 +76,12 @@ fn hold_of(state: &ClusterState, gang: &GangKey, nodes: &[usize]) -> Option<Hold
 
 fn run(steps: &[Step]) -> (ClusterState, Objects) {
     let (mut state, mut objects) = (ClusterState::default(), Objects::default());
+    run_on(&mut state, &mut objects, steps);
+    (state, objects)
+}
+
+/// Lets a series of changes happen to a state that was made from these objects.
+pub fn run_on(state: &mut ClusterState, objects: &mut Objects, steps: &[Step]) {
     for step in steps {
         match step {
             Step::Change(change) => {
@@ -92,7 +100,7 @@ fn run(steps: &[Step]) -> (ClusterState, Objects) {
                 objects.forget(pod);
             }
             Step::Hold(gang, nodes) => {
-                if let Some(hold) = hold_of(&state, gang, nodes) {
+                if let Some(hold) = hold_of(state, gang, nodes) {
                     state.hold(&hold).expect("it can be held");
                     objects.hold(&hold);
                 }
@@ -107,7 +115,7 @@ fn run(steps: &[Step]) -> (ClusterState, Objects) {
             }
             Step::Fork(outer, inner) => {
                 let (before, generation) = (state.dump(), state.generation());
-                fork_and_drop(&mut state, outer, inner);
+                fork_and_drop(state, outer, inner);
                 assert_eq!(state.dump(), before, "the fork was undone");
                 assert_eq!(state.generation(), generation);
             }
@@ -117,7 +125,6 @@ fn run(steps: &[Step]) -> (ClusterState, Objects) {
             }
         }
     }
-    (state, objects)
 }
 
 proptest! {

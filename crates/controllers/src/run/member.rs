@@ -1,7 +1,7 @@
 //! What status reads of a member's pod.
 
 use api_types::names::RUN_LABEL;
-use cluster_convert::{SlimContainerState, SlimPod, member_index};
+use cluster_convert::{SlimCondition, SlimContainerState, SlimPod, member_index};
 use jiff::Timestamp;
 
 use crate::members::RunKey;
@@ -25,6 +25,8 @@ pub struct Member {
     pub deleted: bool,
     /// Why it is being taken away from outside (condition `DisruptionTarget`).
     pub disruption: Option<String>,
+    /// The sentence that came with it.
+    pub disruption_message: Option<String>,
     /// The pod's own word for its failure, such as `Evicted` or `DeadlineExceeded`.
     pub reason: Option<String>,
     /// Why the container does not start, such as `ImagePullBackOff`.
@@ -116,7 +118,8 @@ pub fn member_of(pod: &SlimPod) -> Option<(RunKey, Member)> {
             _ => PodPhase::Pending,
         },
         deleted: metadata.deletion_timestamp.is_some(),
-        disruption: disruption(pod),
+        disruption: disruption(pod).map(|it| it.reason.clone().unwrap_or_else(|| it.kind.clone())),
+        disruption_message: disruption(pod).and_then(|it| it.message.clone()),
         reason: pod.status.reason.clone(),
         stuck: stuck(pod),
         exit: exit(pod),
@@ -129,10 +132,8 @@ fn states(pod: &SlimPod) -> impl Iterator<Item = &SlimContainerState> {
     pod.status.container_statuses.iter().map(|status| &status.state)
 }
 
-fn disruption(pod: &SlimPod) -> Option<String> {
-    let mut conditions = pod.status.conditions.iter();
-    let condition = conditions.find(|it| it.kind == "DisruptionTarget" && it.status == "True")?;
-    Some(condition.reason.clone().unwrap_or_else(|| "DisruptionTarget".to_owned()))
+fn disruption(pod: &SlimPod) -> Option<&SlimCondition> {
+    pod.status.conditions.iter().find(|it| it.kind == "DisruptionTarget" && it.status == "True")
 }
 
 /// Every container waits to be created at first; that is no trouble yet.

@@ -4,6 +4,7 @@
 //! |------------------------------------------------|----------------------------|---------------------------------------|
 //! | some member has no node                        | Pending                    | the scheduler's first, or `PodsMissing` |
 //! | … after all had one                            | Pending                    | `MemberLost`                          |
+//! | … because the scheduler took it away           | as before, then Pending    | `Preempted`, `Unwound`                |
 //! | all members have nodes, not all run            | Starting                   | the first trouble, as `ImagePullBackOff` |
 //! | all run, or have ended well                    | Running                    |                                       |
 //! | a member failed, the others are being ended    | Running, or as before      | `MemberFailed`, `TimeLimitExceeded`   |
@@ -29,6 +30,8 @@ use super::job::JobFacts;
 use super::member::{Member, PodPhase};
 
 const MEMBER_LOST: &str = "MemberLost";
+const PREEMPTED: &str = "Preempted";
+const UNWOUND: &str = "Unwound";
 const MEMBER_FAILED: &str = "MemberFailed";
 const TIME_LIMIT: &str = "TimeLimitExceeded";
 
@@ -227,12 +230,33 @@ fn why(sight: Sight<'_>, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> O
     if is_ending(sight) {
         return first_failure(sight);
     }
+    if let Some(taken) = taken_away(sight.run, members, phase) {
+        return Some(taken);
+    }
     match phase {
         RunPhase::Pending if was_placed(sight.run) => Some((MEMBER_LOST.to_owned(), lost(sight, members))),
         RunPhase::Pending => waiting(sight, members),
         RunPhase::Starting => members.values().find_map(|member| member.trouble()),
         _ => None,
     }
+}
+
+/// The scheduler's words on why it took the run's pods away, from the first of them on until all have a node again.
+fn taken_away(run: &Run, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> Option<(String, String)> {
+    let told = members.values().find_map(|member| {
+        let word = match member.disruption.as_deref()? {
+            conditions::pod::PREEMPTED => PREEMPTED,
+            conditions::pod::START_FAILED => UNWOUND,
+            _ => return None,
+        };
+        Some((word.to_owned(), member.disruption_message.clone().unwrap_or_default()))
+    });
+    let known = || {
+        let old = run.status.as_ref().filter(|_| phase == RunPhase::Pending)?;
+        let reason = old.reason.as_ref().filter(|reason| [PREEMPTED, UNWOUND].contains(&reason.as_str()))?;
+        Some((reason.clone(), old.message.clone().unwrap_or_default()))
+    };
+    told.or_else(known)
 }
 
 fn waiting(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> Option<(String, String)> {
@@ -338,9 +362,9 @@ fn started_at(sight: Sight<'_>, old: &RunStatus) -> Option<Time> {
 
 fn was_placed(run: &Run) -> bool {
     let conditions = run.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .filter(|condition| condition.type_ == conditions::run::SCHEDULED)
-        .any(|condition| condition.status == "True" || condition.reason == MEMBER_LOST)
+    conditions.filter(|condition| condition.type_ == conditions::run::SCHEDULED).any(|condition| {
+        condition.status == "True" || [MEMBER_LOST, PREEMPTED, UNWOUND].contains(&condition.reason.as_str())
+    })
 }
 
 fn placed(run: &Run) -> Observed {

@@ -66,6 +66,7 @@ pub fn waiting(index: u32) -> Member {
         phase: PodPhase::Pending,
         deleted: false,
         disruption: None,
+        disruption_message: None,
         reason: None,
         stuck: None,
         exit: None,

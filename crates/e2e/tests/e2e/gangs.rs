@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use api_types::{Run, RunPhase};
-use e2e::objects::{GangOfPods, create_namespace, create_queue, create_run, h100_nodes, run};
+use e2e::objects::{create_namespace, create_queue, create_run, h100_nodes, run};
 use e2e::observe::{bound, phase_reached, pods};
 use e2e::wait;
 use kube::api::Api;
@@ -24,16 +24,9 @@ async fn a_gang_without_room_for_all_holds_nothing_and_blocks_nobody() -> anyhow
         create_queue(&client, team, None, &[("H100", 64)], &[team]).await?;
     }
 
-    // One of the four nodes is half taken, so that three are free.
-    let squatter = GangOfPods {
-        namespace: "vision",
-        name: "squatter",
-        queue: "vision",
-        members: 1,
-        gpus: 4,
-        run_time: "1h",
-    };
-    squatter.create(&client).await?;
+    // One of the four nodes is half taken, so that three are free. By a run, because pods without a priority give way to
+    // runs.
+    create_run(&client, "vision", "squatter", run("vision", 1, 4, Some("1h"))).await?;
     wait::until("the half node is taken", Duration::from_secs(20), || async {
         Ok((bound(&client, "vision").await? == 1).then_some(()))
     })

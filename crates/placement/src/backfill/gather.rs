@@ -48,7 +48,8 @@ fn has_room_alone(
                 domain => domain,
             },
         };
-        let times = times_counted(&group.shape.requests, &object.allocatable);
+        let others = group.shape.times_by_others(|name| object.other_allocatable.get(name));
+        let times = times_counted(&group.shape.requests, &object.allocatable).min(others);
         let room = room.entry(domain).or_default();
         *room = room.saturating_add(times);
     }
@@ -58,9 +59,7 @@ fn has_room_alone(
 
 /// What only the node itself can say of whether members would go there; the rest is its class's.
 fn is_asked(node: &Node, shape: &Shape, gpu_type: Option<&GpuType>) -> bool {
-    let selected = |(key, value)| node.labels.get::<std::sync::Arc<str>>(key) == Some(value);
-    (!shape.uses_gpus() || gpu_type.is_none() || node.gpu_type.as_ref() == gpu_type)
-        && shape.node_selector.iter().all(selected)
+    (!shape.uses_gpus() || gpu_type.is_none() || node.gpu_type.as_ref() == gpu_type) && shape.selects(node)
 }
 
 /// Takes room for as many members as find it, so that nobody else in this plan does. They are not started.
@@ -77,7 +76,9 @@ pub(super) fn gather(planned: &mut Fork<'_>, request: &Request, searches: &mut S
             fails = tried;
         }
     }
-    if fits > 0 {
-        super::fits(planned, &request.with_members(fits), searches);
+    let gathered = if fits > 0 { super::fits(planned, &request.with_members(fits), searches) } else { None };
+    let pods = gathered.iter().flatten().filter_map(|member| planned.pod_id(&member.pod));
+    for pod in pods.collect::<Vec<_>>() {
+        planned.postpone(pod);
     }
 }

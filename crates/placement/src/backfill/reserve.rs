@@ -2,10 +2,14 @@
 
 use cluster_model::plan::MemberPlacement;
 use cluster_model::{ClusterState, Fork, Gang, GangKey, PodId};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::gang::Request;
 use crate::search::Searches;
+
+/// Past its limit a gang ends within its grace, of which most have half a minute. One that is still there after this
+/// long is on a node that nobody hears of, or held up by a finalizer: nobody knows when it ends.
+const OVERDUE_MAX: SignedDuration = SignedDuration::from_mins(5);
 
 /// The members of gangs that run and have a time limit, by its end, then by name.
 pub(super) struct Ends {
@@ -18,8 +22,12 @@ impl Ends {
             let members = state.gang(key).into_iter().flat_map(Gang::members);
             members.filter(|member| state.pod(*member).at().is_some()).collect()
         };
-        // What should have ended by now is about to be: it counts as the very next to end.
-        Self { gangs: state.certain_ends().map(|(end, key)| (end.max(now), members(key))).collect() }
+        let is_certain =
+            |(end, _): &(Timestamp, &GangKey)| end.saturating_add(OVERDUE_MAX).is_ok_and(|it| it > now);
+        // What should have ended by now is about to be: it counts as the very next to end. What should have ended long ago
+        // would keep nodes free for a start that does not come.
+        let ends = state.certain_ends().filter(is_certain);
+        Self { gangs: ends.map(|(end, key)| (end.max(now), members(key))).collect() }
     }
 }
 

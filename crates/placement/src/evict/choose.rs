@@ -10,13 +10,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use cluster_model::plan::{EvictionReason, MemberPlacement, WaitReason};
-use cluster_model::{
-    ClusterState, DeviceUse, Fork, GpuType, KeepApart, Level, NodeId, Pod, QueueName, Resources,
-};
+use cluster_model::{ClusterState, DeviceUse, Fork, GpuType, QueueName, Resources};
 
 use super::fill::{Filler, Fronts};
 use super::ground::{GangIndex, Ground, SpotIndex};
 use super::leaving::has_room;
+use super::neighbours;
 use super::parts;
 use super::rules::{Claim, Taken};
 use super::slots::Work;
@@ -220,7 +219,9 @@ impl Chooser<'_> {
             let Some(spot) = self.ground.spot_of(node) else { continue };
             let free = placed.node(node).free();
             let here = here.entry(spot).or_insert_with(|| Here { free, ..Here::default() });
-            here.asked += placed.pod(pod).pod().requests;
+            let pod = placed.pod(pod).pod();
+            here.asked += pod.requests;
+            here.asks_extras |= has_extras(pod);
             here.devices.extend(&member.devices);
         }
         let mut victims: Vec<GangIndex> = work.taken.gangs.iter().copied().collect();
@@ -243,7 +244,9 @@ impl Chooser<'_> {
                 let devices = self.ground.devices_of(*pod);
                 let are_free = devices.iter().all(|part| parts::is_free(*part, used.iter()));
                 used.extend(devices);
-                has_room(&here.asked, left) && are_free
+                // Whether both fit is looked at once more in `fits_beside`.
+                let in_the_way = here.asks_extras && has_extras(placed.pod(*pod).pod());
+                has_room(&here.asked, left) && are_free && !in_the_way
             });
             if fits {
                 for (pod, spot) in &gang.members {
@@ -258,7 +261,7 @@ impl Chooser<'_> {
         stay
     }
 
-    /// Whether no mark keeps a gang that stays apart from where the claimant was placed.
+    /// Whether it makes no difference to where the claimant was placed that a gang stays.
     fn is_apart(&self, placed: &ClusterState, gang: GangIndex, members: &[MemberPlacement]) -> bool {
         let claims = || {
             let known = |member: &MemberPlacement| {
@@ -266,21 +269,12 @@ impl Chooser<'_> {
             };
             members.iter().filter_map(known)
         };
-        let near = |level: Option<Level>, one: NodeId, other: NodeId| match level {
-            None => one == other,
-            Some(level) => {
-                let domain = placed.domain_of(one, level);
-                domain.is_some() && domain == placed.domain_of(other, level)
-            }
-        };
-        let shuns = |one: (&Pod, NodeId), other: (&Pod, NodeId)| {
-            let meets =
-                |apart: &KeepApart| other.0.marks.contains(&apart.mark) && near(apart.level, one.1, other.1);
-            one.0.terms.keep_apart.iter().any(meets)
-        };
         self.ground.gangs[gang].members.iter().all(|(pod, spot)| {
             let stays = (placed.pod(*pod).pod(), self.ground.spots[*spot].id);
-            claims().all(|claims| !shuns(stays, claims) && !shuns(claims, stays))
+            claims().all(|claims| {
+                !neighbours::keep_apart(placed, stays, claims)
+                    && !neighbours::leans_on(placed, claims.0, stays.0)
+            })
         })
     }
 
@@ -367,9 +361,9 @@ impl Chooser<'_> {
             let known = attempt.pod_id(&member.pod).zip(attempt.node_id(&member.node));
             let Some((pod, node)) = known else { return false };
             let used = parts::used(&attempt, node);
-            let fits = attempt.pod(pod).pod().requests.fits(&attempt.node(node).free())
+            let fits = attempt.node(node).has_room_for(attempt.pod(pod).pod())
                 && member.devices.iter().all(|part| parts::is_free(*part, used.iter()))
-                && search::is_apart(&attempt, node, attempt.pod(pod).pod());
+                && search::neighbours_admit(&attempt, node, pod);
             if fits {
                 attempt.assume(pod, node, &member.devices);
             }
@@ -449,4 +443,10 @@ struct Here {
     free: Resources,
     asked: Resources,
     devices: Vec<DeviceUse>,
+    /// Whether a member that uses it asks for other resources, or takes ports.
+    asks_extras: bool,
+}
+
+fn has_extras(pod: &cluster_model::Pod) -> bool {
+    !pod.other_requests.is_empty() || !pod.host_ports.is_empty()
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use cluster_model::plan::MemberPlacement;
 use cluster_model::{ClusterState, Fork, GpuType, NodeId, PodId, ResourceName};
 
+use super::budgets;
 use super::ground::{GangIndex, Ground, SpotIndex};
 use super::place;
 use super::rules::Claim;
@@ -82,7 +83,7 @@ pub(super) fn find(
         };
         // Of sets of one size the one that loses least: moving comes often, and each time something is done again.
         sets.sort_by_key(|set| (lost(set), gpus(set), set.clone()));
-        for set in sets {
+        for set in sets.into_iter().filter(|set| budgets::allow_all(ground, set)) {
             if tries == TRIES_MAX {
                 return None;
             }
@@ -248,11 +249,11 @@ fn settle(
             }
             let stays = members.iter().all(|(pod, spot)| {
                 let node: NodeId = ground.spots[*spot].id;
-                let fits = back.pod(*pod).pod().requests.fits(&back.node(node).free());
+                let fits = back.node(node).has_room_for(back.pod(*pod).pod());
                 let devices = ground.devices_of(*pod);
                 let used = super::parts::used(&back, node);
                 let free = devices.iter().all(|part| super::parts::is_free(*part, used.iter()))
-                    && search::is_apart(&back, node, back.pod(*pod).pod());
+                    && search::neighbours_admit(&back, node, *pod);
                 if fits && free {
                     back.assume(*pod, node, devices);
                 }

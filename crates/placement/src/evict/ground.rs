@@ -12,6 +12,7 @@ use cluster_model::{
 };
 use jiff::Timestamp;
 
+use super::budgets::{Allowed, BudgetIndex};
 use super::loss;
 
 /// A gang that might give way, by its place in [`Ground::gangs`].
@@ -36,6 +37,8 @@ pub(super) struct Ground {
     spot_by_node: HashMap<NodeId, SpotIndex>,
     /// The devices of those that have any. A pod that was just assumed does not name them itself.
     devices: HashMap<PodId, Vec<DeviceUse>>,
+    /// What disruption budgets still allow.
+    pub allowed: Allowed,
 }
 
 /// A gang that might give way.
@@ -50,9 +53,11 @@ pub(super) struct Candidate {
     pub holds: Resources,
     pub lost_gpu_seconds: u64,
     pub started: Option<Timestamp>,
-    /// Whether it may be moved: it saves its state, all of it runs, and on GPUs that it asked for.
+    /// Whether it may be moved: it saves its state, all of it runs and comes back, and on GPUs that it asked for.
     pub is_movable: bool,
     pub members: Vec<(PodId, SpotIndex)>,
+    /// How many of its pods each disruption budget covers.
+    pub budgets: Vec<(BudgetIndex, i64)>,
     /// Whether it is no candidate any more: it was evicted in this plan, or starts in it.
     pub is_gone: bool,
 }
@@ -80,6 +85,7 @@ impl Ground {
             gang_by_key: HashMap::new(),
             spot_by_node: HashMap::new(),
             devices: HashMap::new(),
+            allowed: Allowed::read(state),
         };
         ground.read_spots(state);
         for key in state.running_gangs().filter(|key| !started.contains(*key)) {
@@ -189,6 +195,7 @@ impl Ground {
             started: None,
             is_movable: terms.eviction.checkpoints && gang.pending().len() == 0,
             members: Vec::with_capacity(pods.len()),
+            budgets: self.allowed.pods_of(state, &pods),
             is_gone: false,
         };
         for id in pods {
@@ -200,7 +207,7 @@ impl Ground {
             candidate.started = candidate.started.max(pod.started);
             candidate.holds += pod.requests;
             // Who could not start again is not moved.
-            candidate.is_movable &= !pod.gated && pod.unsupported.is_empty();
+            candidate.is_movable &= pod.comes_back && !pod.gated && pod.unsupported.is_empty();
             if pod.requests.gpus > 0 || pod.device != DeviceAsk::Whole {
                 let gpu_type = state.node(node).gpu_type();
                 let as_asked = |it: &GpuType| pod.gpu_types.is_empty() || pod.gpu_types.contains(it);

@@ -12,12 +12,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster_model::plan::{GangPlacement, MemberPlacement, Plan, WaitReason, WaitingGang};
-use cluster_model::{ClusterState, DeviceUse, Fork, Gang, GangKey, NodeId, PodId};
+use cluster_model::{ClusterState, DeviceUse, Fork, Gang, GangKey, NodeId, Pod, PodId};
 use jiff::Timestamp;
 
 use super::leaving::Leaving;
 use super::parts;
-use crate::gang::Request;
+use super::slots::suits;
+use crate::gang::{Request, Shape};
 use crate::quota;
 use crate::search;
 
@@ -96,7 +97,13 @@ fn read(planned: &ClusterState) -> Vec<Held> {
                 Some((id, member.at()?, member.devices().to_vec()))
             });
             let is_whole = planned.held_members(key).all(|id| !planned.is_stand_in(id));
-            Held { key: key.clone(), expires, members: members.collect(), is_whole }
+            let mut members: Vec<_> = members.collect();
+            // Not as they are numbered: a plan depends on what is there, not on the order in which it came.
+            members.sort_by_cached_key(|(id, ..)| {
+                let pod = planned.pod(*id).pod();
+                (pod.member_index.unwrap_or(u32::MAX), pod.key.name.clone())
+            });
+            Held { key: key.clone(), expires, members, is_whole }
         })
         .collect();
     held.sort_by_cached_key(|gang| {
@@ -126,9 +133,10 @@ fn land(planned: &mut Fork<'_>, gang: &Held, cap_watts: Option<u64>) -> Option<G
     let mut attempt = planned.fork();
     let mut members = Vec::with_capacity(gang.members.len());
     for (pod, node, devices) in &gang.members {
-        let has_room = attempt.pod(*pod).pod().requests.fits(&attempt.node(*node).free());
-        let is_apart = search::is_apart(&attempt, *node, attempt.pod(*pod).pod());
-        if !has_room || !is_apart || !takes_pods(&attempt, *node) || !are_free(&attempt, *node, devices) {
+        let asks = attempt.pod(*pod).pod();
+        let has_room = attempt.node(*node).has_room_for(asks);
+        let is_admitted = search::neighbours_admit(&attempt, *node, *pod);
+        if !has_room || !is_admitted || !takes(&attempt, *node, asks) || !are_free(&attempt, *node, devices) {
             return None;
         }
         attempt.assume(*pod, *node, devices);
@@ -157,8 +165,9 @@ fn is_whole_gang(planned: &ClusterState, request: &Request, gang: &Held) -> bool
     must.is_subset(&held) && held.is_subset(&all)
 }
 
-fn takes_pods(state: &ClusterState, node: NodeId) -> bool {
-    state.node(node).object().is_some_and(|node| node.schedulable)
+/// Whether the node is still one that the pod may go to.
+fn takes(state: &ClusterState, node: NodeId, pod: &Pod) -> bool {
+    state.node(node).object().is_some_and(|node| suits(&Shape::of(pod), node))
 }
 
 fn are_free(state: &ClusterState, node: NodeId, devices: &[DeviceUse]) -> bool {

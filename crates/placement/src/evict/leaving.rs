@@ -3,20 +3,43 @@
 //! A plan is made in the view of what will be: victims are gone, claimants are where they will go. Who starts now must
 //! also fit beside what is still there. That is kept here, and looked at only while somebody leaves.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use cluster_model::plan::GangPlacement;
-use cluster_model::{ClusterState, DeviceUse, NodeId, PodId, Resources};
+use cluster_model::{
+    ClusterState, DeviceUse, HostPorts, NodeId, NodeState, OtherResources, Pod, PodId, Resources,
+};
+
+use super::neighbours;
 
 #[derive(Default)]
 pub(super) struct Leaving {
-    /// By node: what is used, and which devices.
-    nodes: BTreeMap<NodeId, (Resources, Vec<DeviceUse>)>,
-    /// Marks of pods that leave.
-    marks: BTreeSet<Arc<str>>,
-    /// Marks that pods that leave keep apart from.
-    shunned: BTreeSet<Arc<str>>,
+    /// By node: what is used.
+    nodes: BTreeMap<NodeId, Used>,
+    /// Those that leave, and from where.
+    pods: Vec<(PodId, NodeId)>,
+    grace_seconds_max: u32,
+}
+
+/// What is still used of a node.
+#[derive(Default)]
+struct Used {
+    resources: Resources,
+    devices: Vec<DeviceUse>,
+    /// Other resources, and ports.
+    extras: Vec<(OtherResources, HostPorts)>,
+}
+
+impl Used {
+    /// Whether a pod that counts on the node already cannot be there while this is.
+    fn blocks(&self, node: &NodeState, pod: &Pod, devices: &[DeviceUse]) -> bool {
+        let used =
+            |name: &str| self.extras.iter().map(|(others, _)| others.get(name)).fold(0, i64::saturating_add);
+        !has_room(&pod.requests, &(node.free() - self.resources))
+            || self.devices.iter().any(|used| devices.iter().any(|it| it.device == used.device))
+            || pod.other_requests.iter().any(|(name, _)| node.free_of(name) < used(name))
+            || self.extras.iter().any(|(_, ports)| ports.conflict(&pod.host_ports))
+    }
 }
 
 impl Leaving {
@@ -28,11 +51,20 @@ impl Leaving {
     pub fn add(&mut self, state: &ClusterState, id: PodId) {
         let member = state.pod(id);
         let Some(node) = member.at() else { return };
-        let (used, devices) = self.nodes.entry(node).or_default();
-        *used += member.pod().requests;
-        devices.extend(member.devices());
-        self.marks.extend(member.pod().marks.iter().cloned());
-        self.shunned.extend(member.pod().terms.keep_apart.iter().map(|apart| apart.mark.clone()));
+        let used = self.nodes.entry(node).or_default();
+        used.resources += member.pod().requests;
+        used.devices.extend(member.devices());
+        let (others, ports) = (&member.pod().other_requests, &member.pod().host_ports);
+        if !others.is_empty() || !ports.is_empty() {
+            used.extras.push((others.clone(), ports.clone()));
+        }
+        self.pods.push((id, node));
+        self.grace_seconds_max = self.grace_seconds_max.max(member.pod().grace_seconds);
+    }
+
+    /// The longest that one of them may take to end.
+    pub fn grace_seconds_max(&self) -> u32 {
+        self.grace_seconds_max
     }
 
     /// Whether what was just placed would stand beside something that is still there. Places that are held for others
@@ -41,22 +73,24 @@ impl Leaving {
         !self.is_empty()
             && placement.members.iter().any(|member| {
                 let pod = planned.pod_id(&member.pod).map(|id| planned.pod(id).pod());
-                let apart = pod.is_some_and(|pod| {
-                    pod.marks.iter().any(|mark| self.shunned.contains(mark))
-                        || pod.terms.keep_apart.iter().any(|apart| self.marks.contains(&apart.mark))
-                });
                 let node = planned.node_id(&member.node);
-                let still_used = node.and_then(|node| Some((node, self.nodes.get(&node)?)));
-                apart
-                    || still_used.is_some_and(|(node, (used, devices))| {
-                        let free = planned.node(node).free() - *used;
-                        let asked = pod.map(|pod| pod.requests).unwrap_or_default();
-                        !has_room(&asked, &free)
-                            || devices
-                                .iter()
-                                .any(|used| member.devices.iter().any(|it| it.device == used.device))
-                    })
+                let apart = pod.zip(node).is_some_and(|starts| self.keeps_away(planned, starts));
+                let still_used = node.and_then(|node| Some((planned.node(node), self.nodes.get(&node)?)));
+                let in_the_way = |(node, used): (&NodeState, &Used)| {
+                    pod.is_some_and(|pod| used.blocks(node, pod, &member.devices))
+                };
+                apart || still_used.is_some_and(in_the_way)
             })
+    }
+
+    /// Whether somebody who leaves decides where a pod may start: it would stand beside one that it is kept apart from, or
+    /// lean on one that is about to go.
+    fn keeps_away(&self, planned: &ClusterState, (pod, at): (&Pod, NodeId)) -> bool {
+        self.pods.iter().any(|(id, from)| {
+            let leaves = planned.pod(*id).pod();
+            neighbours::keep_apart(planned, (pod, at), (leaves, *from))
+                || neighbours::leans_on(planned, pod, leaves)
+        })
     }
 }
 

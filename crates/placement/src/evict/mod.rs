@@ -13,6 +13,7 @@
 //! there starts now. No claim is made for a gang that has a hold; nobody gives way twice for the same claimant; nobody
 //! gives way who starts in the same plan.
 
+mod budgets;
 mod choose;
 mod consolidate;
 mod fill;
@@ -20,6 +21,7 @@ mod ground;
 mod held;
 mod leaving;
 mod loss;
+mod neighbours;
 mod parts;
 mod rules;
 mod slots;
@@ -41,10 +43,16 @@ use self::ground::{GangIndex, Ground};
 use self::leaving::Leaving;
 use self::rules::{Claim, Runners};
 use crate::backfill::Reservations;
-use crate::gang::{Request, Shape};
+use crate::gang::{Members, Request};
 use crate::quota;
 use crate::search::Searches;
 use cluster_model::policy::Policy;
+
+/// A hold outlasts the grace of those that leave by so much: they are told one after the other, and seen gone later.
+const SEEN_GONE_SECONDS: u32 = 60;
+
+/// Nobody is waited for longer than this: who asks for more, and takes it, must not bind the claimant to its node.
+const GRACE_SECONDS_MAX: u32 = 3600;
 
 /// Who gives way, and what is held for the gang instead. Both are in the plan or none is.
 pub(crate) struct Room {
@@ -94,7 +102,7 @@ pub(crate) struct Evictions<'a> {
 }
 
 /// Claimants that find or miss the same room: queue, priority, rules, members, terms, GPU type.
-type Class = (Option<QueueName>, rules::Rules, Vec<(Arc<Shape>, usize)>, Arc<Terms>, Option<GpuType>);
+type Class = (Option<QueueName>, rules::Rules, Members, Arc<Terms>, Option<GpuType>);
 
 impl<'a> Evictions<'a> {
     /// Settles gangs with a hold, and lets those leave that were told to: see [`held`].
@@ -140,7 +148,7 @@ impl<'a> Evictions<'a> {
     }
 
     /// Whether a gang that was just placed in `planned` starts now, or waits for those that leave.
-    pub fn start(&mut self, planned: &ClusterState, placement: GangPlacement) -> Start {
+    pub fn start(&mut self, planned: &mut Fork<'_>, placement: GangPlacement) -> Start {
         if self.is_used() {
             self.started.insert(placement.gang.clone());
             if let Some(ground) = &mut self.ground {
@@ -151,6 +159,10 @@ impl<'a> Evictions<'a> {
         let draws = self.policy.energy.cap_watts.is_some() && !self.leaving.is_empty();
         if !draws && !self.leaving.blocks(planned, &placement) {
             return Start::Now(placement);
+        }
+        let pods = placement.members.iter().filter_map(|member| planned.pod_id(&member.pod));
+        for pod in pods.collect::<Vec<_>>() {
+            planned.postpone(pod);
         }
         let hold = Hold { gang: placement.gang, members: placement.members, expires: self.expires() };
         let reason = self.awaits();
@@ -242,16 +254,16 @@ impl<'a> Evictions<'a> {
         if !self.runners(planned).save {
             return None;
         }
-        let (members, terms) = request.class();
+        let (members, terms) = request.class(planned);
         let class = (request.queue.clone(), rules::Rules::default(), members, terms, gpu_type.cloned());
-        if self.hopeless.contains_key(&class) {
+        if !request.depends_on_neighbours && self.hopeless.contains_key(&class) {
             return None;
         }
         let ground = self.ground.take().unwrap_or_else(|| Ground::read(planned, &self.started, self.now));
         let fronts = &mut self.clear_fronts;
         let moves = consolidate::find(planned, &ground, request, gpu_type, self.policy, fronts, searches);
         self.ground = Some(ground);
-        if moves.is_none() {
+        if moves.is_none() && !request.depends_on_neighbours {
             self.hopeless.insert(class, None);
         }
         moves
@@ -310,13 +322,14 @@ impl<'a> Evictions<'a> {
         mut claim: Claim,
         searches: &mut Searches,
     ) -> Result<Choice, Option<WaitReason>> {
-        let (members, terms) = request.class();
+        let (members, terms) = request.class(planned);
         let queue = request.queue.clone();
         let class = (queue.clone(), claim.rules(), members, terms, gpu_type.cloned());
         if claim.is_empty() {
             return Err(None);
         }
-        if let Some(gave_up) = self.hopeless.get(&class) {
+        let comparable = !request.depends_on_neighbours;
+        if let Some(gave_up) = self.hopeless.get(&class).filter(|_| comparable) {
             return Err(gave_up.clone());
         }
         // A queue that is too full is helped only by those below it, so they are asked first.
@@ -336,7 +349,9 @@ impl<'a> Evictions<'a> {
         best.ok_or_else(|| {
             let gave_up = (looked >= u64::from(self.policy.eviction.candidates_max))
                 .then(|| WaitReason::GaveUp { candidates: u32::try_from(looked).unwrap_or(u32::MAX) });
-            self.hopeless.insert(class, gave_up.clone());
+            if comparable {
+                self.hopeless.insert(class, gave_up.clone());
+            }
             gave_up
         })
     }
@@ -375,6 +390,7 @@ impl<'a> Evictions<'a> {
         for (index, why) in victims {
             let gang = &mut ground.gangs[index];
             gang.is_gone = true;
+            ground.allowed.spend(&gang.budgets);
             self.given.insert(gang.key.clone(), request.key.clone());
             for (pod, spot) in &gang.members {
                 self.leaving.add(planned, *pod);
@@ -419,13 +435,19 @@ impl<'a> Evictions<'a> {
     }
 
     fn expires(&self) -> Timestamp {
-        let seconds = SignedDuration::from_secs(i64::from(self.policy.eviction.hold_seconds));
-        self.now.checked_add(seconds).unwrap_or(Timestamp::MAX)
+        expires(self.policy, self.now, self.leaving.grace_seconds_max())
     }
 
     fn look_again(&mut self, at: Timestamp) {
         self.look_again_at = Some(self.look_again_at.map_or(at, |known| known.min(at)));
     }
+}
+
+/// Until when a place is held, if those that leave it may take so long to end.
+fn expires(policy: &Policy, now: Timestamp, grace_seconds: u32) -> Timestamp {
+    let gone_after = grace_seconds.min(GRACE_SECONDS_MAX) + SEEN_GONE_SECONDS;
+    let seconds = SignedDuration::from_secs(i64::from(policy.eviction.hold_seconds.max(gone_after)));
+    now.checked_add(seconds).unwrap_or(Timestamp::MAX)
 }
 
 /// Nodes for a gang on a fork, as any gang finds them. The only way in which this room asks for nodes.

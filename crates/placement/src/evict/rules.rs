@@ -6,6 +6,7 @@ use cluster_model::plan::EvictionReason;
 use cluster_model::{ClusterState, GangKey, Queue, ResourceName, Resources};
 use jiff::{SignedDuration, Timestamp};
 
+use super::budgets;
 use super::ground::{Candidate, GangIndex, Ground, QueueIndex};
 use crate::gang::Request;
 use cluster_model::policy::{EvictionPolicy, Outruns};
@@ -40,9 +41,9 @@ impl Runners {
         now: Timestamp,
     ) -> bool {
         let Some(gang) = state.gang(&request.key) else { return false };
-        let priority = state.pod(gang.lead()).pod().priority;
+        let lead = state.pod(gang.lead()).pod();
         let reclaims = || reclaims_at(state, request).is_none_or(|at| at <= now);
-        policy.by_priority && self.priority_min < priority
+        policy.by_priority && lead.preempts && self.priority_min < lead.priority
             || self.save && expected(state, request, policy, now).is_some()
             || policy.reclaim && reclaims() && is_entitled(state, request, resource)
     }
@@ -107,7 +108,7 @@ impl Claim {
             chain,
             priority: lead.priority,
             resource,
-            by_priority: policy.by_priority,
+            by_priority: policy.by_priority && lead.preempts,
             expected: expected(state, request, policy, now),
             outruns: policy.outruns,
             below: None,
@@ -177,6 +178,9 @@ impl Claim {
             return None;
         }
         let rule = self.rule_for(state, ground, taken, chosen, victim)?;
+        if !budgets::allow(ground, taken, chosen, index) {
+            return None;
+        }
         // Who gave way once for a gang is not asked again by the same. Last, for most are refused for less.
         (!state.was_evicted_for(&victim.key, &self.key)).then_some(rule)
     }

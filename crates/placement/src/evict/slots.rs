@@ -202,12 +202,15 @@ impl Front {
         free: &Resources,
         chosen: &[GangIndex],
     ) -> bool {
+        let asks_more = self.shape.device != DeviceAsk::Whole || self.shape.has_extras();
         self.shape.requests.fits(free)
-            && (self.shape.device == DeviceAsk::Whole || {
+            && (!asks_more || {
                 let leaves = |gang: &GangIndex| chosen.contains(gang) || work.taken.gangs.contains(gang);
                 let gone = ground.spots[spot].victims.iter().filter(|(gang, _)| leaves(gang));
                 let gone: Vec<_> = gone.map(|(gang, _)| &ground.gangs[*gang].key).collect();
-                has_part(state, ground, spot, self.shape.device, &gone)
+                (self.shape.device == DeviceAsk::Whole
+                    || has_part(state, ground, spot, self.shape.device, &gone))
+                    && has_extras(state, ground, spot, &self.shape, &gone)
             })
     }
 }
@@ -283,8 +286,9 @@ pub(super) fn suits(shape: &Shape, node: &Node) -> bool {
     node.schedulable
         && (!node.spot || shape.takes_spot)
         && (node.exact || shape.device == DeviceAsk::Whole)
-        && node.taints.iter().all(|taint| !taint.repels() || taint.tolerated_by(&shape.tolerations))
-        && shape.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+        && node.repelling().all(|taint| taint.tolerated_by(&shape.tolerations))
+        && shape.selects(node)
+        && node.features.contain(shape.node_features)
 }
 
 /// Whether a device of the node has the part that is asked for, once these gangs are gone.
@@ -300,4 +304,24 @@ fn has_part(
     let stays = |pod: &cluster_model::PodId| !gone.contains(&&state.pod(*pod).pod().gang);
     let used: Vec<_> = node.pods().filter(stays).flat_map(|pod| state.pod(pod).devices()).copied().collect();
     (0..devices).any(|device| parts::of(ask, device).any(|part| parts::is_free(part, used.iter())))
+}
+
+/// Whether a node has the other resources and the ports that are asked for, once these gangs are gone. Other members of the
+/// claimant are left out of account: the search that follows counts them.
+fn has_extras(
+    state: &ClusterState,
+    ground: &Ground,
+    spot: SpotIndex,
+    shape: &Shape,
+    gone: &[&cluster_model::GangKey],
+) -> bool {
+    let node = state.node(ground.spots[spot].id);
+    let on_node = || node.pods().map(|pod| state.pod(pod).pod());
+    let is_gone = |pod: &&cluster_model::Pod| gone.contains(&&pod.gang);
+    let freed = |name: &str| -> i64 {
+        let gone = on_node().filter(is_gone);
+        gone.map(|pod| pod.other_requests.get(name)).fold(0, i64::saturating_add)
+    };
+    shape.other_requests.iter().all(|(name, asked)| asked <= node.free_of(name).saturating_add(freed(name)))
+        && !on_node().any(|pod| !is_gone(&pod) && pod.host_ports.conflict(&shape.host_ports))
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use cluster_model::plan::{Eviction, EvictionReason, Hold, MemberPlacement, Plan};
 use cluster_model::{ClusterState, Fork, PodId};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
+use super::budgets;
 use super::ground::{GangIndex, Ground, SpotIndex};
-use super::{hold, place};
+use super::{expires, hold, place};
 use crate::gang::Request;
 use crate::search::Searches;
 use cluster_model::policy::Policy;
@@ -27,8 +28,6 @@ pub fn tidy(state: &mut ClusterState, policy: &Policy, now: Timestamp) -> Plan {
     let mut searches = Searches::resume(policy, state);
     let mut planned = state.fork();
     let ground = Ground::read(&planned, &BTreeSet::new(), now);
-    let hold_seconds = SignedDuration::from_secs(i64::from(policy.eviction.hold_seconds));
-    let expires = now.checked_add(hold_seconds).unwrap_or(Timestamp::MAX);
     let mut moves_left = policy.consolidation.moves_max as usize;
     let mut moved = BTreeSet::new();
     for spot in nearly_empty(&planned, &ground) {
@@ -36,12 +35,18 @@ pub fn tidy(state: &mut ClusterState, policy: &Policy, now: Timestamp) -> Plan {
         if gangs.len() > moves_left || gangs.iter().any(|gang| moved.contains(gang)) {
             continue;
         }
+        let all: Vec<GangIndex> = moved.iter().chain(&gangs).copied().collect();
+        if !budgets::allow_all(&ground, &all) {
+            continue;
+        }
         let Some(places) = elsewhere(&mut planned, &ground, spot, &gangs, &mut searches) else { continue };
         moves_left -= gangs.len();
         for (index, members) in places {
             let gang = &ground.gangs[index];
             moved.insert(index);
+            let mut grace_seconds = 0;
             for (pod, _) in &gang.members {
+                grace_seconds = planned.pod(*pod).pod().grace_seconds.max(grace_seconds);
                 planned.evict(*pod);
             }
             hold(&mut planned, &members);
@@ -52,6 +57,7 @@ pub fn tidy(state: &mut ClusterState, policy: &Policy, now: Timestamp) -> Plan {
                 lost_gpu_seconds: gang.lost_gpu_seconds,
                 moves: true,
             });
+            let expires = expires(policy, now, grace_seconds);
             plan.holds.push(Hold { gang: gang.key.clone(), members, expires });
         }
     }

@@ -142,7 +142,9 @@ impl Order {
         if self.policy == OrderPolicy::StrictAge && self.stopped_at.is_none() {
             self.stopped_at = Some(request.key.clone());
         }
-        if let Some(tier) = self.tier.as_mut().filter(|_| !self.explain) {
+        // Where other pods have a say, those like it may find room.
+        let says_for_all = !self.explain && !request.depends_on_neighbours;
+        if let Some(tier) = self.tier.as_mut().filter(|_| says_for_all) {
             tier.drop_class();
         }
     }

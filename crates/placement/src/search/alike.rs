@@ -45,9 +45,8 @@ impl Search<'_> {
         gpu_type: Option<&GpuType>,
         local: Option<&mut Local>,
     ) -> Option<NodeId> {
-        let pod = attempt.pod(member).pod();
-        let is_void = self.rules.is_void(attempt, pod);
-        let admits = |node| is_void || self.rules.admits(attempt, node, pod);
+        let is_void = self.rules.is_void(attempt, member);
+        let admits = |node| is_void || self.rules.admits(attempt, node, member);
         let Choice { node, level, .. } = match local {
             Some(local) => local.best(attempt, admits)?,
             None => self.rankings.best(attempt, gpu_type, ask, admits)?,

@@ -1,7 +1,9 @@
 //! Whether, and how often, members of a shape fit on nodes of a class.
 
+use std::sync::Arc;
+
 use cluster_model::{
-    ClusterState, DeviceAsk, DevicePart, DeviceState, DeviceUse, NodeClass, NodeState, Resources,
+    ClusterState, DeviceAsk, DevicePart, DeviceState, DeviceUse, NodeClass, NodeState, Resources, Taint,
 };
 
 use super::mig;
@@ -10,8 +12,11 @@ use crate::gang::Shape;
 /// Why a class is not taken, whatever is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
+    Cordon,
     Taint,
     Selector,
+    Affinity,
+    Features,
     Spot,
     /// Parts of devices are given only where devices are known one by one.
     Counted,
@@ -19,8 +24,10 @@ pub(super) enum Refused {
 
 /// Whether nodes of the class take members of the shape at all; else why not.
 pub(super) fn takes(state: &ClusterState, class: &NodeClass, shape: &Shape) -> Result<(), Refused> {
-    if !class.kind().taints.iter().all(|taint| taint.tolerated_by(&shape.tolerations)) {
-        return Err(Refused::Taint);
+    let mut untolerated =
+        class.kind().taints.iter().filter(|taint| !taint.tolerated_by(&shape.tolerations)).peekable();
+    if untolerated.peek().is_some() {
+        return Err(if untolerated.any(Taint::is_cordon) { Refused::Cordon } else { Refused::Taint });
     }
     let labels = &class.kind().labels;
     // A label that is not kept with the class, because almost every node has another value, is looked at node by node.
@@ -28,6 +35,14 @@ pub(super) fn takes(state: &ClusterState, class: &NodeClass, shape: &Shape) -> R
         |key: &str, value| labels.get(key).map_or(!state.label_splits_kinds(key), |label| label == value);
     if !shape.node_selector.iter().all(|(key, value)| has(key, value)) {
         return Err(Refused::Selector);
+    }
+    if let Some(affinity) = &shape.node_affinity
+        && !affinity.might_admit(labels, |key| state.label_splits_kinds(key))
+    {
+        return Err(Refused::Affinity);
+    }
+    if !class.kind().features.contain(shape.node_features) {
+        return Err(Refused::Features);
     }
     if class.kind().spot && !shape.takes_spot {
         return Err(Refused::Spot);
@@ -38,13 +53,53 @@ pub(super) fn takes(state: &ClusterState, class: &NodeClass, shape: &Shape) -> R
     Ok(())
 }
 
+/// How many members one node of the class takes; none if it does not take them at all.
+pub(super) fn times_taken(state: &ClusterState, class: &NodeClass, shape: &Shape) -> i64 {
+    let has_type = !shape.uses_gpus() || class.kind().gpu_type.is_some();
+    if has_type && takes(state, class, shape).is_ok() { times(class, shape).max(0) } else { 0 }
+}
+
 /// How many members fit on one node of the class.
 pub(super) fn times(class: &NodeClass, shape: &Shape) -> i64 {
-    let counted = times_counted(&shape.requests, &class.free());
+    let counted = times_counted(&shape.requests, &class.free()).min(times_by_extras(class, shape));
     if !class.kind().exact || !shape.uses_gpus() {
         return counted;
     }
     counted.min(times_devices(class, shape))
+}
+
+/// How many members fit by other resources and ports alone.
+fn times_by_extras(class: &NodeClass, shape: &Shape) -> i64 {
+    if !shape.has_extras() {
+        return i64::MAX;
+    }
+    let extras = class.extras();
+    if extras.is_some_and(|extras| !extras.are_free(&shape.host_ports)) {
+        return 0;
+    }
+    shape.times_by_others(|name| extras.map_or(0, |extras| extras.free_of(name)))
+}
+
+/// What else is in the way of one more member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ShortOf {
+    /// A port is taken.
+    Ports,
+    /// Too little of a resource is free.
+    Other(Arc<str>),
+}
+
+/// What else keeps one more member off a node of the class that has taken `times` of them.
+pub(super) fn short_of(class: &NodeClass, shape: &Shape, times: i64) -> Option<ShortOf> {
+    let extras = class.extras();
+    let taken = times > 0 || extras.is_some_and(|extras| !extras.are_free(&shape.host_ports));
+    if !shape.host_ports.is_empty() && taken {
+        return Some(ShortOf::Ports);
+    }
+    let free = |name: &str| extras.map_or(0, |extras| extras.free_of(name));
+    let mut asked = shape.other_requests.iter();
+    let short = asked.find(|(name, asked)| free(name).saturating_sub(asked.saturating_mul(times)) < *asked);
+    short.map(|(name, _)| ShortOf::Other(name.clone()))
 }
 
 /// How often `requests` fits into `free`, by count.

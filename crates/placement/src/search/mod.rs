@@ -4,12 +4,13 @@
 //!   Searches::place ──► rooms     where in the topology: required, preferred, segments, groups within groups
 //!                         └─► alike     nodes for members alike, within one domain
 //!                               ├─► ranking   classes of nodes in order: score (packing, fragmentation), fit, mig
-//!                               ├─► rules     what other pods forbid: marks kept apart, an even spread
+//!                               ├─► rules     node by node: labels, what other pods forbid, an even spread
 //!                               └─► reasons   why there are none, with numbers
 //! ```
 //!
 //! Nodes that differ in nothing but name and place are one class, looked at once. A gang that found no room is not looked
-//! for again in the same plan, nor is one like it, unless somebody gave something back since.
+//! for again in the same plan, nor is one like it, unless somebody gave something back since, or other pods have a say:
+//! then somebody who comes may make room too.
 
 mod alike;
 mod fit;
@@ -26,7 +27,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cluster_model::plan::{MemberPlacement, WaitReason};
-use cluster_model::{ClusterState, Fork, GpuType, Moment, Place, Terms};
+use cluster_model::{ClusterState, Fork, GpuType, Moment, NodeId, Place, Terms};
 
 pub(crate) use self::fit::{times_counted, would_take};
 
@@ -34,12 +35,15 @@ use self::ranking::Ask;
 use self::rankings::Rankings;
 use self::rooms::Running;
 use self::rules::Rules;
-pub(crate) use self::rules::is_apart;
-use crate::gang::{Group, Request, Shape};
+pub(crate) use self::rules::neighbours_admit;
+use crate::gang::{Group, Members, Request};
 use crate::{Packing, Policy};
 
 /// Domains that are tried for one gang. Counts rule most of them out before, so more would hardly find more.
 const TRIES_MAX: u32 = 256;
+
+/// Places to begin that are tried for a gang whose members want each other near.
+const BEGINNINGS_MAX: usize = 64;
 
 /// Searches of one plan.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ pub(crate) struct Searches {
 
 /// Gangs that find or miss the same nodes. Queue and priority do not matter for that. Gangs of which members run already
 /// are tied to where those are, so they are not compared.
-type Class = ((Vec<(Arc<Shape>, usize)>, Arc<Terms>), Option<GpuType>);
+type Class = ((Members, Arc<Terms>), Option<GpuType>);
 
 /// The search for one gang.
 struct Search<'a> {
@@ -143,7 +147,7 @@ impl Searches {
         gpu_type: Option<&GpuType>,
     ) -> Result<Vec<MemberPlacement>, Vec<WaitReason>> {
         let running = running(attempt, request);
-        let is_comparable = running.is_empty();
+        let is_comparable = running.is_empty() && !request.depends_on_neighbours;
         if is_comparable && let Some(reasons) = self.failed_before(attempt, request, gpu_type) {
             return Err(reasons);
         }
@@ -154,7 +158,7 @@ impl Searches {
             && is_comparable
         {
             let reasons = self.explains.then(|| reasons.clone());
-            self.failed.insert((request.class(), gpu_type.cloned()), (moment, reasons));
+            self.failed.insert((request.class(attempt), gpu_type.cloned()), (moment, reasons));
         }
         found
     }
@@ -190,6 +194,8 @@ impl Searches {
         Err(vec![WaitReason::PowerCapped { cap_watts, draws_watts, would_draw_watts }])
     }
 
+    /// Members that want each other near are bound by where the first goes, which is chosen without the others in mind: if
+    /// that leads nowhere, other places to begin are tried.
     fn search(
         &mut self,
         attempt: &mut Fork<'_>,
@@ -199,6 +205,35 @@ impl Searches {
         running: Vec<Running>,
     ) -> Result<Vec<MemberPlacement>, Vec<WaitReason>> {
         let rules = rules(attempt, request, gpu_type, &running);
+        let places = beginnings(attempt, request);
+        if places.is_empty() {
+            return self.search_by(attempt, request, gpu_type, packing, running, rules);
+        }
+        let mut reasons = None;
+        let anywhere = [rules.clone()];
+        let begin = places.iter().map(|(key, value)| rules.clone().within(key, value));
+        for rules in anywhere.into_iter().chain(begin) {
+            let mut probe = attempt.fork();
+            match self.search_by(&mut probe, request, gpu_type, packing, running.clone(), rules) {
+                Ok(members) => {
+                    probe.keep();
+                    return Ok(members);
+                }
+                Err(why) => drop(reasons.get_or_insert(why)),
+            }
+        }
+        Err(reasons.unwrap_or_default())
+    }
+
+    fn search_by(
+        &mut self,
+        attempt: &mut Fork<'_>,
+        request: &Request,
+        gpu_type: Option<&GpuType>,
+        packing: Packing,
+        running: Vec<Running>,
+        rules: Rules,
+    ) -> Result<Vec<MemberPlacement>, Vec<WaitReason>> {
         let mut search = Search {
             rankings: &mut self.rankings,
             request,
@@ -231,7 +266,7 @@ impl Searches {
         if self.failed.is_empty() {
             return None;
         }
-        let (moment, reasons) = self.failed.get(&(request.class(), gpu_type.cloned()))?;
+        let (moment, reasons) = self.failed.get(&(request.class(state), gpu_type.cloned()))?;
         let reasons = if self.explains { reasons.clone()? } else { Vec::new() };
         state.only_took_since(moment).then_some(reasons)
     }
@@ -247,6 +282,25 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Whether the only member of a request may go to a node as things are, on GPUs of a type: what the search asks of each node
+/// before it takes one.
+pub(crate) fn nodes_that_take<'a>(
+    state: &'a ClusterState,
+    request: &Request,
+    gpu_type: Option<&'a GpuType>,
+) -> impl Fn(NodeId) -> bool + use<'a> {
+    let member = request.root.all().next().map(|group| (group.shape.clone(), group.members[0]));
+    let rules = rules(state, request, gpu_type, &running(state, request));
+    move |node| {
+        let (Some((shape, member)), Some(class)) = (&member, state.class_of(node)) else { return false };
+        let class = state.class(class);
+        let of_type = gpu_type.filter(|_| shape.uses_gpus());
+        ranking::is_of(class, of_type)
+            && fit::times_taken(state, class, shape) > 0
+            && (rules.is_void(state, *member) || rules.admits(state, node, *member))
+    }
+}
+
 /// Members that have a node already.
 fn running(state: &ClusterState, request: &Request) -> Vec<Running> {
     let Some(gang) = state.gang(&request.key).filter(|gang| gang.bound() > 0) else { return Vec::new() };
@@ -258,6 +312,19 @@ fn running(state: &ClusterState, request: &Request) -> Vec<Running> {
         Some(Running { group, index: member.pod().member_index.unwrap_or(0), node: member.at()? })
     };
     running.filter_map(read).collect()
+}
+
+/// Where a gang whose members want each other near may begin, by name; none if it has one member, or if some are there.
+fn beginnings(state: &ClusterState, request: &Request) -> Vec<(Arc<str>, Arc<str>)> {
+    if !request.depends_on_neighbours || request.root.len() < 2 {
+        return Vec::new();
+    }
+    let members = request.root.all().flat_map(|group| &group.members);
+    let found = members.into_iter().find_map(|member| state.beginnings(*member));
+    let places = |(key, values): (&Arc<str>, Vec<&Arc<str>>)| {
+        values.into_iter().take(BEGINNINGS_MAX).map(|value| (key.clone(), value.clone())).collect()
+    };
+    found.map(places).unwrap_or_default()
 }
 
 fn rules(state: &ClusterState, request: &Request, gpu_type: Option<&GpuType>, running: &[Running]) -> Rules {

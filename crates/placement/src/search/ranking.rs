@@ -228,7 +228,8 @@ impl Ranking {
     }
 }
 
-fn is_of(class: &NodeClass, gpu_type: Option<&GpuType>) -> bool {
+/// Whether nodes of the class have GPUs of the type; any would do if none is named.
+pub(super) fn is_of(class: &NodeClass, gpu_type: Option<&GpuType>) -> bool {
     gpu_type.is_none() || class.kind().gpu_type.as_ref() == gpu_type
 }
 
@@ -238,15 +239,11 @@ fn look(
     scoring: &mut Scoring,
     ask: &Ask,
 ) -> Option<Fit> {
-    let shape = &ask.shape;
-    if fit::takes(state, class, shape).is_err() {
+    let times = fit::times_taken(state, class, &ask.shape);
+    if times <= 0 {
         return None;
     }
-    let times = fit::times(class, shape);
-    if times <= 0 || shape.uses_gpus() && class.kind().gpu_type.is_none() {
-        return None;
-    }
-    let (score, level) = scoring.score(ask.packing, id, class, shape);
+    let (score, level) = scoring.score(ask.packing, id, class, &ask.shape);
     Some(Fit { score, level, times })
 }
 

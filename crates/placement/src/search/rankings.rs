@@ -36,8 +36,9 @@ impl Rankings {
             *self = Self { scoring: Some(Scoring::new(state)), ..Self::default() };
         }
         // Which labels classes know may have changed.
-        if self.all.iter().any(|(ask, _)| !ask.shape.node_selector.is_empty()) {
-            self.all.retain(|(ask, _)| ask.shape.node_selector.is_empty());
+        let selects = |ask: &Ask| !ask.shape.node_selector.is_empty() || ask.shape.node_affinity.is_some();
+        if self.all.iter().any(|(ask, _)| selects(ask)) {
+            self.all.retain(|(ask, _)| !selects(ask));
             self.by_ask = self.all.iter().map(|(ask, _)| ask.clone()).zip(0..).collect();
         }
     }

@@ -1,10 +1,10 @@
-//! Why members that are alike find no nodes: counted by classes, not by a walk over nodes.
+//! Why members that are alike find no nodes: counted by classes. Only what classes do not say is looked at node by node.
 
 use cluster_model::plan::{Refusals, WaitReason};
 use cluster_model::{ClusterState, DeviceAsk, GpuType, NodeClass, Resources};
 
-use super::fit::{self, Refused};
-use super::rules::Rules;
+use super::fit::{self, Refused, ShortOf};
+use super::rules::{Rules, local, near};
 use crate::gang::{Group, Shape};
 
 /// Every reason that holds in the cluster as a whole, with its numbers; never empty.
@@ -26,17 +26,16 @@ pub(super) fn shortage(
         }
     }
     let mut count = Count::default();
+    let is_decided = local::is_decided(state, &shape.node_selector, shape.node_affinity.as_deref());
     for (_, class) in classes() {
-        count.add(state, class, shape);
+        count.add(state, class, shape, is_decided);
     }
     let members_asked = bounded(i64::try_from(group.members.len()).unwrap_or(i64::MAX));
     let mut reasons = count.reasons(shape, gpu_type, members_asked);
     if count.fit >= i64::from(members_asked) {
         // By count there is room, so what stands in the way are other pods.
-        reasons.push(match rules.skew_max() {
-            Some(skew_max) => WaitReason::CannotSpread { members_asked, skew_max },
-            None => WaitReason::KeptApart { members_asked },
-        });
+        let even = rules.skew_max().map(|skew_max| WaitReason::CannotSpread { members_asked, skew_max });
+        reasons.extend(near::reason(state, group, gpu_type).or(even));
     }
     reasons
 }
@@ -61,7 +60,8 @@ struct Count {
 }
 
 impl Count {
-    fn add(&mut self, state: &ClusterState, class: &NodeClass, shape: &Shape) {
+    /// `is_decided` says whether classes know all labels that members look at.
+    fn add(&mut self, state: &ClusterState, class: &NodeClass, shape: &Shape, is_decided: bool) {
         let nodes = i64::try_from(class.len()).unwrap_or(i64::MAX);
         self.gpus_free = self.gpus_free.saturating_add(class.free().gpus.max(0).saturating_mul(nodes));
         let by_leading = by_leading(class, shape);
@@ -69,13 +69,37 @@ impl Count {
             return;
         }
         let taken = fit::takes(state, class, shape);
+        let mut nodes = nodes;
+        if taken.is_ok() && !is_decided {
+            let unselected = self.refuse_unselected(state, class, shape);
+            self.fit_otherwise = self.fit_otherwise.saturating_add(by_leading.saturating_mul(unselected));
+            nodes -= unselected;
+        }
+        if nodes == 0 {
+            return;
+        }
         let fit = if taken.is_ok() { fit::times(class, shape) } else { 0 };
         self.fit = self.fit.saturating_add(fit.saturating_mul(nodes));
         if fit < by_leading {
             self.fit_otherwise = self.fit_otherwise.saturating_add((by_leading - fit).saturating_mul(nodes));
             let left = left_over(&class.free(), &shape.requests, fit);
-            *refusal(&mut self.refusals, taken.err(), &shape.requests, &left) += bounded(nodes);
+            let short = fit::short_of(class, shape, fit);
+            *refusal(&mut self.refusals, taken.err(), &shape.requests, &left, short) += bounded(nodes);
         }
+    }
+
+    /// Counts the nodes of a class that have not the labels, or the name, that are asked for.
+    fn refuse_unselected(&mut self, state: &ClusterState, class: &NodeClass, shape: &Shape) -> i64 {
+        let nodes = class.nodes().filter_map(|node| state.node(node).object());
+        let mut unselected = 0;
+        for node in nodes.filter(|node| !shape.selects(node)) {
+            let has_labels =
+                shape.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+            let refusals = &mut self.refusals;
+            *(if has_labels { &mut refusals.node_affinity } else { &mut refusals.node_selector }) += 1;
+            unselected += 1;
+        }
+        unselected
     }
 
     fn reasons(&self, shape: &Shape, gpu_type: Option<&GpuType>, members_asked: u32) -> Vec<WaitReason> {
@@ -87,7 +111,7 @@ impl Count {
             reasons.push(self.short(shape, gpu_type, members_asked, members_that_fit));
         }
         if self.refusals.total() > 0 {
-            let (gpu_type, refusals) = (gpu_type.cloned(), self.refusals);
+            let (gpu_type, refusals) = (gpu_type.cloned(), self.refusals.clone());
             reasons.push(WaitReason::NodesRefused { gpu_type, members_asked, members_that_fit, refusals });
         }
         reasons
@@ -148,16 +172,24 @@ fn refusal<'a>(
     refused: Option<Refused>,
     requests: &Resources,
     free: &Resources,
+    extras: Option<ShortOf>,
 ) -> &'a mut u32 {
     let short = |asked: i64, free: i64| asked > 0 && free < asked;
     match refused {
+        Some(Refused::Cordon) => &mut refusals.cordoned,
         Some(Refused::Taint) => &mut refusals.taint,
         Some(Refused::Selector) => &mut refusals.node_selector,
+        Some(Refused::Affinity) => &mut refusals.node_affinity,
+        Some(Refused::Features) => &mut refusals.features,
         Some(Refused::Spot) => &mut refusals.spot,
         Some(Refused::Counted) => &mut refusals.counted,
         None if short(requests.cpu_millis, free.cpu_millis) => &mut refusals.cpu,
         None if short(requests.memory_bytes, free.memory_bytes) => &mut refusals.memory,
-        None => &mut refusals.pods,
+        None => match extras {
+            Some(ShortOf::Ports) => &mut refusals.ports,
+            Some(ShortOf::Other(name)) => refusals.other.entry(name).or_default(),
+            None => &mut refusals.pods,
+        },
     }
 }
 

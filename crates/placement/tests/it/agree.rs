@@ -24,6 +24,7 @@ fn the_judge_agrees_with_the_planner() {
     // A generator that has stopped making room, holds or landings would prove nothing.
     if cases >= CASES {
         assert!(all.placements > cases, "{all:?}");
+        assert!(all.near_refusals > cases, "{all:?}");
         assert!(all.landed > 0 && all.moves > all.tidied && all.tidied > 0 && all.outrun > 0, "{all:?}");
     }
 }

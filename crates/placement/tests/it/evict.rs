@@ -105,7 +105,7 @@ fn two_teams(change: impl Fn(&mut Queue)) -> ClusterState {
 }
 
 #[test]
-fn nobody_gives_way_as_installed() {
+fn nobody_gives_way_by_default() {
     let mut state = cluster([node("n", "H100", 8)]);
     add(&mut state, running(gang("low", 1, 8), &["n"], 0));
     add(&mut state, with_priority(gang("high", 1, 8), 2000));
@@ -127,11 +127,51 @@ fn a_gang_of_higher_priority_displaces_one_of_lower_priority_and_its_place_is_he
 }
 
 #[test]
+fn a_hold_outlasts_the_grace_of_who_leaves_but_nobody_is_waited_for_for_ever() {
+    let lasts = |graces: [u32; 2]| {
+        let mut state = cluster([node("n", "H100", 8)]);
+        for (name, grace_seconds) in ["one", "two"].into_iter().zip(graces) {
+            let pods = running(gang(name, 1, 4), &["n"], 0);
+            add(&mut state, each(pods, |pod| pod.grace_seconds = grace_seconds));
+        }
+        add(&mut state, with_priority(gang("high", 1, 8), 1));
+        let plan = planned_at(&mut state, &policy(), 100);
+        assert_eq!(plan.evictions.len(), 2);
+        plan.holds[0].expires.as_second() - 100
+    };
+    assert_eq!(lasts([30, 30]), 600);
+    assert_eq!(lasts([900, 30]), 960);
+    assert_eq!(lasts([30, u32::MAX]), 3660);
+}
+
+#[test]
 fn equal_priority_displaces_nobody() {
     let mut state = cluster([node("n", "H100", 8)]);
     add(&mut state, running(gang("one", 1, 8), &["n"], 0));
     add(&mut state, gang("other", 1, 8));
     assert_eq!(evictions(&planned_at(&mut state, &policy(), 100)), [""; 0]);
+}
+
+#[test]
+fn who_preempts_nobody_displaces_nobody_by_priority_but_takes_back_what_is_its_own() {
+    let patient = |pods: Vec<Pod>| each(with_priority(pods, 5000), |pod| pod.preempts = false);
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low", 1, 8), &["n"], 0));
+    // Alike but for that: what holds for the one does not hold for the other.
+    add(&mut state, patient(gang("a-patient", 1, 8)));
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 100)), [""; 0]);
+    add(&mut state, with_priority(gang("b-pushing", 1, 8), 5000));
+    for explain in [true, false] {
+        let plan = planned_at(&mut state, &Policy { explain, ..policy() }, 100);
+        assert_eq!(evictions(&plan), ["low for b-pushing by Priority, lost 800"]);
+    }
+
+    let mut state = two_teams(|_| {});
+    add(&mut state, running(in_queue(gang("keeps", 1, 4), "b"), &["n"], 0));
+    add(&mut state, running(in_queue(gang("borrows", 1, 4), "b"), &["n"], 50));
+    add(&mut state, patient(in_queue(gang("owns", 1, 4), "a")));
+    let plan = planned_at(&mut state, &policy(), 300);
+    assert_eq!(evictions(&plan), ["borrows for owns by Reclaim, lost 1000"]);
 }
 
 #[test]
@@ -436,4 +476,51 @@ fn a_gang_that_must_lie_in_one_rack_clears_the_rack_that_loses_least() {
     let victims: Vec<_> = plan.evictions.iter().map(|it| it.gang.name.to_string()).collect();
     // 10 + 90, 40 + 40 or 5 + 100 seconds of 8 GPUs.
     assert_eq!(victims, ["low-2", "low-3"], "{:?}", waiting(&plan));
+}
+
+#[test]
+fn no_more_pods_of_a_budget_give_way_than_it_allows() {
+    let budget = |allowed: u32| {
+        Change::Budget(cluster_model::Budget {
+            key: cluster_model::BudgetKey { namespace: "team".into(), name: "b".into() },
+            selector: Some(cluster_model::Selector::of([("app", "x")])),
+            allowed,
+            told: 0,
+        })
+    };
+    let labelled = |name: &str, app: &str| {
+        let pods = running(gang(name, 1, 4), &["n"], 0);
+        crate::build::each(pods, |pod| pod.labels = [("app", app)].into_iter().collect())
+    };
+    let evicted = |allowed: u32, other_app: &str| {
+        let mut state = cluster([node("n", "H100", 8)]);
+        state.apply(budget(allowed));
+        add(&mut state, labelled("one", "x"));
+        add(&mut state, labelled("two", other_app));
+        add(&mut state, with_priority(gang("high", 1, 8), 1));
+        evictions(&planned_at(&mut state, &policy(), 100)).len()
+    };
+    assert_eq!(evicted(2, "x"), 2);
+    assert_eq!(evicted(1, "x"), 0, "both would have to go");
+    assert_eq!(evicted(1, "y"), 2, "the other one is not covered");
+    assert_eq!(evicted(0, "y"), 0);
+
+    // Those that were told to go count as long as they are there.
+    let mut state = cluster([node("n", "H100", 8)]);
+    state.apply(budget(1));
+    add(&mut state, labelled("one", "x"));
+    add(&mut state, labelled("two", "x"));
+    add(&mut state, with_priority(gang("high", 1, 4), 1));
+    let first = planned_at(&mut state, &policy(), 100);
+    assert_eq!(evictions(&first).len(), 1);
+    state.commit(&first).unwrap();
+    add(&mut state, with_priority(gang("next", 1, 4), 1));
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 101)), Vec::<String>::new());
+    // And when they are gone, until the budget is heard of again: what it said is from before.
+    gone(&mut state, &first.evictions[0].gang.name);
+    let second = planned_at(&mut state, &policy(), 102);
+    state.commit(&second).unwrap();
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 103)), Vec::<String>::new());
+    state.apply(budget(1));
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 104)).len(), 1);
 }

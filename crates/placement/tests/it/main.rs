@@ -8,6 +8,8 @@ mod deadlines;
 mod evict;
 mod evict_oracle;
 mod fairness;
+mod local;
+mod near;
 mod oracle;
 mod order;
 mod outruns;

@@ -373,3 +373,18 @@ fn the_plan_is_for_the_time_it_is_made_for() {
     let later: Timestamp = at(NOW + 15_000);
     assert_eq!(names(&plan(&mut state, &policy, later)), ["old"]);
 }
+
+#[test]
+fn who_should_have_ended_long_ago_keeps_nothing_free_for_a_start_that_does_not_come() {
+    let with_overdue = |overdue_seconds: i64| {
+        let mut state = cluster([node("a", "H100", 8)]);
+        let runs = since(NOW, limit(100), gang("overdue", 1, 4));
+        add(&mut state, running(runs, &["a"], NOW - 100 - overdue_seconds));
+        add(&mut state, since(60, Terms::default(), gang("large", 1, 8)));
+        add(&mut state, since(30, Terms::default(), gang("small", 1, 4)));
+        let plan = planned(&mut state, &with_policy(OrderPolicy::Age));
+        (names(&plan), plan.reservations.len())
+    };
+    assert_eq!(with_overdue(200), (vec![], 1), "it is about to end, and the large one starts then");
+    assert_eq!(with_overdue(400), (vec!["small".to_owned()], 0), "nobody knows when it ends");
+}

@@ -1,16 +1,16 @@
-//! Where members go: topology, spread, marks, devices, power, and what is usually asked for.
+//! Where members go: topology, spread, devices, power, and what is usually asked for.
 
 use std::sync::Arc;
 
 use cluster_model::{
-    Change, DeviceAsk, DevicePart, DeviceUse, GroupTerms, KeepApart, Level, MigProfile, Node, Pod, Power,
-    Segment, Spread, Terms, TopologyTerms,
+    Change, DeviceAsk, DevicePart, DeviceUse, GroupTerms, Level, MigProfile, Node, Pod, Power, Segment,
+    Spread, Terms, TopologyTerms,
 };
 use jiff::Timestamp;
 use placement::{EnergyPolicy, Packing, Plan, Policy, plan};
 use plan_check::check_plan;
 
-use crate::build::{add, carry_out, cluster, each, gang, node, placements, planned, waiting};
+use crate::build::{add, cluster, each, gang, node, placements, planned, waiting};
 
 const RACK: Level = Level(1);
 
@@ -146,29 +146,6 @@ fn a_gang_is_spread_no_less_evenly_than_it_asks_for() {
     assert_eq!((on("n1"), on("n2"), on("n3")), (2, 2, 1));
     add(&mut state, with_terms(gang("wide", 6, 1), terms()));
     let expected = "wide: 6 members find room, but not so that no domain has more than 1 more than another";
-    assert_eq!(waiting(&planned(&mut state)), [expected]);
-}
-
-#[test]
-fn marks_are_kept_apart_whoever_came_first() {
-    let apart =
-        |level| Terms { keep_apart: vec![KeepApart { mark: "loud".into(), level }], ..Terms::default() };
-    let loud = |name: &str| each(gang(name, 1, 1), |pod| pod.marks = ["loud".into()].into());
-    let mut state = cluster([at("a/r1", "n1", 4), at("a/r1", "n2", 4)]);
-    add(&mut state, loud("first"));
-    let plan = planned(&mut state);
-    assert_eq!(placements(&plan), ["first: first-0@n1"]);
-    carry_out(&mut state, &plan);
-    add(&mut state, with_terms(gang("quiet", 1, 1), apart(None)));
-    let plan = planned(&mut state);
-    assert_eq!(placements(&plan), ["quiet: quiet-0@n2"]);
-    carry_out(&mut state, &plan);
-    add(&mut state, loud("second"));
-    let plan = planned(&mut state);
-    assert_eq!(placements(&plan), ["second: second-0@n1"]);
-    carry_out(&mut state, &plan);
-    add(&mut state, with_terms(gang("silent", 1, 1), apart(Some(RACK))));
-    let expected = "silent: room for 1 members is only beside pods that must be kept apart";
     assert_eq!(waiting(&planned(&mut state)), [expected]);
 }
 

@@ -4,7 +4,7 @@ use cluster_model::{ClusterState, Node, Pod, Power};
 use placement::{ConsolidationPolicy, EnergyPolicy, Plan, Policy, tidy};
 use plan_check::check_plan;
 
-use crate::build::{add, cluster, gang, node, placements, waiting};
+use crate::build::{add, cluster, each, gang, node, placements, waiting};
 use crate::evict::{at, evictions, gone, holds, planned_at, running, saving, with_terms};
 
 const NOW: i64 = 10_000;
@@ -42,6 +42,19 @@ fn two_nodes(small: Vec<Pod>) -> ClusterState {
     add(&mut state, small);
     add(&mut state, running(gang("large", 1, 5), &["b"], 0));
     state
+}
+
+#[test]
+fn who_would_not_come_back_is_not_moved() {
+    let bare = each(settled("small", 2, "a"), |pod| pod.comes_back = false);
+    assert_eq!(evictions(&tidied(&mut two_nodes(bare), &policy(1))), [""; 0]);
+}
+
+#[test]
+fn the_place_of_who_is_moved_is_held_for_longer_than_it_may_take_to_end() {
+    let slow = each(settled("small", 2, "a"), |pod| pod.grace_seconds = 1800);
+    let plan = tidied(&mut two_nodes(slow), &policy(1));
+    assert_eq!(plan.holds[0].expires, at(NOW + 1860));
 }
 
 #[test]

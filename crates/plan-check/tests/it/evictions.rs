@@ -2,7 +2,9 @@
 
 use cluster_model::plan::{Eviction, EvictionReason, Hold, Plan};
 use cluster_model::policy::{Backfill, ConsolidationPolicy, EvictionPolicy, Policy};
-use cluster_model::{Change, ClusterState, EvictionTerms, Pod, Queue, Reclaim, Terms};
+use cluster_model::{
+    Budget, BudgetKey, Change, ClusterState, EvictionTerms, Pod, Queue, Reclaim, Selector, Terms,
+};
 use plan_check::{Violation, check_plan};
 
 use crate::build::{
@@ -114,6 +116,10 @@ fn nobody_gives_way_to_an_equal_or_by_a_rule_that_does_not_hold() {
     let wrong = |what| [Violation::NotTheRule { gang: name("r"), what }];
     let (evictions, holds) = (vec![by_priority("r", 8)], vec![hold("g", &["a", "a"])]);
     assert_eq!(found(&equal, evictions.clone(), holds.clone()), wrong("it is of no lower priority"));
+    let patient = state(with(urgent(), |pod| pod.preempts = false));
+    let nobody = wrong("the claimant's priority makes nobody give way");
+    assert_eq!(found(&patient, evictions.clone(), holds.clone()), nobody);
+    let slow = state(with(urgent(), |pod| pod.grace_seconds = 540));
     let state = state(urgent());
     let plan = Plan { evictions, holds, ..plan(&state) };
     let mut off = policy();
@@ -122,6 +128,7 @@ fn nobody_gives_way_to_an_equal_or_by_a_rule_that_does_not_hold() {
     let mut impatient = policy();
     impatient.eviction.hold_seconds = 599;
     assert_eq!(check_plan(&state, &plan, &impatient), [Violation::WrongHold(name("g"))]);
+    assert_eq!(check_plan(&slow, &plan, &impatient), [], "it may take so long to end");
 }
 
 #[test]
@@ -138,6 +145,27 @@ fn the_protected_are_left_alone() {
     state.mark_evicting(&name("r"), &name("x"));
     let again = found(&state, evictions, holds);
     assert!(again.contains(&protected("it is evicted already")[0]), "{again:?}");
+}
+
+#[test]
+fn no_more_go_than_a_budget_allows_and_who_was_told_before_counts() {
+    let with_budget = |allowed: u32, told: u32| {
+        let mut state = state(urgent());
+        let key = BudgetKey { namespace: name("r").namespace, name: "b".into() };
+        state.apply(Change::Budget(Budget {
+            key: key.clone(),
+            selector: Some(Selector::default()),
+            allowed,
+            told,
+        }));
+        (found(&state, vec![by_priority("r", 8)], vec![hold("g", &["a", "a"])]), key)
+    };
+    assert_eq!(with_budget(1, 0).0, []);
+    assert_eq!(with_budget(2, 1).0, []);
+    for (allowed, told) in [(0, 0), (1, 1)] {
+        let (found, key) = with_budget(allowed, told);
+        assert_eq!(found, [Violation::BudgetExceeded(key)], "{told} of {allowed} were told before");
+    }
 }
 
 #[test]
@@ -197,10 +225,13 @@ fn who_is_moved_saves_its_state_and_has_a_place_to_go() {
     let saves = Terms { eviction: EvictionTerms { never: false, checkpoints: true }, ..Terms::default() };
     let runs = with_terms(on(gang("r", 1, 2), "a"), saves);
     let runs = with(runs, |pod| pod.checkpointed = Some(at(NOW)));
+    let bare = state([gang("g", 1, 8), with(runs.clone(), |pod| pod.comes_back = false)].concat());
     let state = state([gang("g", 1, 8), runs, on(gang("s", 1, 1), "b")].concat());
     let moved = Eviction { moves: true, ..evict("r", "g", Consolidation, 0) };
     let to = |node: &str| Hold { gang: name("r"), members: members("r", &[node]), expires: at(NOW + 600) };
     assert_eq!(found(&state, vec![moved.clone()], vec![hold("g", &["a"]), to("b")]), []);
+    let lost = Violation::NotTheRule { gang: name("r"), what: "nobody makes it anew" };
+    assert_eq!(found(&bare, vec![moved.clone()], vec![hold("g", &["a"]), to("b")]), [lost]);
     let homeless = found(&state, vec![moved.clone()], vec![hold("g", &["a"])]);
     assert_eq!(homeless, [Violation::EvictedForNobody(name("r"))]);
     let over = found(&state, vec![moved], vec![hold("g", &["a"]), to("a")]);

@@ -34,9 +34,10 @@ fn judge(events: &[Change]) -> Vec<HistoryViolation> {
     history.finish()
 }
 
-fn over(revision: u64, pods: &[&str]) -> HistoryViolation {
+fn over(revision: u64, pods: &[&str], by: Option<&str>) -> HistoryViolation {
+    let used = 5 * i64::try_from(pods.len()).expect("a handful of pods");
     let pods = pods.iter().map(|name| key(name)).collect();
-    HistoryViolation::NodeOverGpus { revision, node: "a".into(), used: 10, allocatable: 8, pods }
+    HistoryViolation::NodeOverGpus { revision, node: "a".into(), used, allocatable: 8, pods, by: by.map(key) }
 }
 
 #[test]
@@ -55,13 +56,20 @@ fn one_pod_after_the_other_is_fine() {
 fn a_node_that_is_over_for_one_revision_is_found_once() {
     let (p, q) = (pod("p", "p", 1, Some("a")), pod("q", "q", 1, Some("a")));
     let events = [node(8), p.clone(), q.clone(), p.clone(), gone("p"), p, gone("q")];
-    assert_eq!(judge(&events), [over(3, &["p", "q"]), over(6, &["p", "q"])]);
+    assert_eq!(judge(&events), [over(3, &["p", "q"], Some("q")), over(6, &["p", "q"], Some("p"))]);
 }
 
 #[test]
 fn a_node_that_comes_after_its_pods_is_judged_then() {
     let events = [pod("p", "p", 1, Some("a")), pod("q", "q", 1, Some("a")), node(8)];
-    assert_eq!(judge(&events), [over(3, &["p", "q"])]);
+    assert_eq!(judge(&events), [over(3, &["p", "q"], None)]);
+}
+
+#[test]
+fn every_pod_that_is_put_on_a_node_that_is_over_is_found() {
+    let put = |name| pod(name, name, 1, Some("a"));
+    let events = [node(10), put("p"), put("q"), node(8), put("r"), put("r")];
+    assert_eq!(judge(&events), [over(4, &["p", "q"], None), over(5, &["p", "q", "r"], Some("r"))]);
 }
 
 #[test]

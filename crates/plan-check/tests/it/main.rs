@@ -4,6 +4,8 @@ mod build;
 mod devices;
 mod evictions;
 mod histories;
+mod local;
+mod neighbours;
 mod outruns;
 mod plans;
 mod terms;

@@ -2,8 +2,7 @@
 
 use cluster_model::policy::{EnergyPolicy, Policy};
 use cluster_model::{
-    Change, ClusterState, GroupTerms, KeepApart, Level, Node, Pod, Power, Queue, Segment, Spread, Terms,
-    TopologyTerms,
+    Change, ClusterState, GroupTerms, Level, Node, Pod, Power, Queue, Segment, Spread, Terms, TopologyTerms,
 };
 use plan_check::{Violation, check_plan};
 
@@ -92,26 +91,6 @@ fn members_are_spread_as_evenly_as_asked() {
     assert_eq!(placed(pods(spread(Some(Level(0)), 1)), &["a", "b", "a", "d"]), uneven(3, 1));
     assert_eq!(placed(pods(spread(Some(Level(0)), 2)), &["a", "b", "a", "d"]), []);
     assert_eq!(placed(pods(spread(None, 1)), &["a", "a", "c", "d"]), uneven(2, 0), "node b has none");
-}
-
-#[test]
-fn pods_keep_apart_from_marks_whichever_comes_first() {
-    let keeps = |level| {
-        let keep_apart = vec![KeepApart { mark: "noisy".into(), level }];
-        with_terms(gang("g", 1, 1), Terms { keep_apart, ..Terms::default() })
-    };
-    let noisy = || with(gang("n", 1, 1), |pod| pod.marks = ["noisy".into()].into());
-    let both = |one: Vec<Pod>, other: Vec<Pod>| cluster(nodes(), one.into_iter().chain(other));
-    let found = [Violation::NotApart { pod: key("g", 0), other: key("n", 0) }];
-    let state = both(keeps(None), on(noisy(), "a"));
-    assert_eq!(judged(&state, vec![place("g", &["a"])]), found);
-    assert_eq!(judged(&state, vec![place("g", &["b"])]), []);
-    let state = both(keeps(Some(Level(0))), on(noisy(), "a"));
-    assert_eq!(judged(&state, vec![place("g", &["b"])]), found, "node b is in the same zone");
-    let state = both(on(keeps(None), "a"), noisy());
-    assert_eq!(judged(&state, vec![place("n", &["a"])]), found, "the noisy one comes later");
-    let state = both(keeps(None), noisy());
-    assert_eq!(judged(&state, vec![place("n", &["a"]), place("g", &["a"])]), found, "both come now");
 }
 
 #[test]

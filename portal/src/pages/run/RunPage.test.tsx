@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
 
 import { FakeEventSource } from "../../testing/FakeEventSource";
-import { aMember, aRun, aRunView } from "../../testing/objects";
+import { aMember, aRun, aRunView, aWhy } from "../../testing/objects";
 import { open } from "../../testing/open";
 import { accepts, answers, fails } from "../../testing/server";
 
@@ -13,6 +13,7 @@ const cost = (amount: string, perHour: string) => ({ amount, perHour, gpuSeconds
 beforeEach(() => {
   answers(RUN, aRunView({ phase: "Running", startedAt: "2026-11-15T10:00:05Z" }));
   answers(`${RUN}/members`, { items: [aMember({ state: "Running", node: "node-7" })] });
+  answers(`${RUN}/why`, aWhy());
   answers(`${RUN}/cost`, {
     namespace: "nlp",
     name: "llama",
@@ -55,6 +56,43 @@ test("every reason to wait is told with its numbers", async () => {
   open("/runs/nlp/llama");
   expect(await screen.findByText("Queue nlp holds 40 of 48 H100; asks 32")).toBeDefined();
   expect(screen.getByText(/Waiting will not help/)).toBeDefined();
+});
+
+test("a run that waits shows its place, its start and what would start it now", async () => {
+  answers(RUN, aRunView());
+  const outlook = {
+    jobsAhead: 2,
+    gpusAhead: 96,
+    jobsWaiting: 12,
+    plannedAt: "2026-11-15T10:00:00Z",
+    forecast: {
+      p50Seconds: 720,
+      p90Seconds: 2400,
+      madeAt: "2026-11-15T10:00:00Z",
+      wouldStartNow: [{ code: "FewerGpus", message: "with 4 GPUs per member" }],
+    },
+  };
+  answers(`${RUN}/why`, aWhy({ outlook }));
+  open("/runs/nlp/llama");
+  expect(await screen.findByText("in 12 min – 40 min")).toBeDefined();
+  expect(screen.getByText("with 4 GPUs per member")).toBeDefined();
+  expect(screen.getByText(/96 GPUs asked for ahead/)).toBeDefined();
+  expect(screen.getByText(/of 12 in line/).textContent).toContain("3 of 12");
+});
+
+test("while the start is worked out the place is there", async () => {
+  answers(RUN, aRunView());
+  const outlook = { jobsAhead: 0, gpusAhead: 0, jobsWaiting: 1, plannedAt: "2026-11-15T10:00:00Z" };
+  answers(`${RUN}/why`, aWhy({ outlook }));
+  open("/runs/nlp/llama");
+  expect(await screen.findByText(/being worked out/)).toBeDefined();
+});
+
+test("without the scheduler's answer the page does without", async () => {
+  answers(RUN, aRunView());
+  open("/runs/nlp/llama");
+  expect(await screen.findByText("node-7")).toBeDefined();
+  expect(screen.queryByText("When it starts")).toBeNull();
 });
 
 test("without a ledger the rest of the page is there, and the cost says why not", async () => {

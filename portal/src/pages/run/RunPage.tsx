@@ -16,6 +16,7 @@ import { CommandPanel } from "./CommandPanel";
 import { CostPanel } from "./CostPanel";
 import { DetailsPanel } from "./DetailsPanel";
 import { MembersPanel } from "./MembersPanel";
+import { OutlookPanel } from "./OutlookPanel";
 import { ReasonsPanel } from "./ReasonsPanel";
 import { Stepper } from "./Stepper";
 import { StopButton } from "./StopButton";
@@ -52,6 +53,7 @@ export function RunPage() {
           <div className="run-columns">
             <div className="run-column">
               {view.reasons.length > 0 && <ReasonsPanel reasons={view.reasons} />}
+              <OutlookPanel run={view} />
               <MembersPanel members={members} />
               <CommandPanel command={view.command} />
               <AttemptsPanel attempts={view.attempts} />

@@ -297,3 +297,29 @@ fn the_attempt_is_recorded_first_and_its_job_next() {
     run.status = Some(status);
     assert_eq!(with_job(&run, "u").attempts[0].job_uid.as_deref(), Some("u"));
 }
+
+#[test]
+fn a_run_that_gives_way_says_for_whom_until_all_its_members_have_a_node_again() {
+    let told = |index: u32, phase: PodPhase| Member {
+        phase,
+        deleted: true,
+        disruption: Some("PreemptionByWarpyard".to_owned()),
+        disruption_message: Some("gives way for gang nlp/b-1".to_owned()),
+        ..running(index)
+    };
+    let new = |index: u32| Member { pod: format!("new-{index}"), created: Some(at(60)), ..waiting(index) };
+    let all = [running(0), running(1), running(2), running(3)];
+    let leaving: Vec<Member> = (0..4).map(|index| told(index, PodPhase::Running)).collect();
+    let gone: Vec<Member> = (0..4).map(|index| told(index, PodPhase::Failed)).collect();
+    let anew: Vec<Member> = (0..4).map(new).collect();
+    let back: Vec<Member> = (0..4).map(|index| Member { created: Some(at(60)), ..running(index) }).collect();
+    let expect = (Some("Preempted".to_owned()), Some("gives way for gang nlp/b-1".to_owned()));
+    for seen in [&[&all, leaving.as_slice()][..], &[&all, &leaving, &gone], &[&all, &leaving, &anew]] {
+        let status = history(seen);
+        assert_eq!((status.reason, status.message), expect, "{seen:?}");
+    }
+    assert_eq!(history(&[&all, &leaving]).phase, RunPhase::Running);
+    assert_eq!(history(&[&all, &leaving, &anew]).phase, RunPhase::Pending, "it waits, and has not failed");
+    let status = history(&[&all, &leaving, &anew, &back]);
+    assert_eq!((status.phase, status.reason), (RunPhase::Running, None));
+}

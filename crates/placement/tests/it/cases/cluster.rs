@@ -1,5 +1,8 @@
 //! Random nodes and queues: small, so that everything is scarce.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use cluster_model::{
     Amounts, BankTerms, Node, Power, Queue, QueueName, Reclaim, Resources, Taint, TaintEffect,
 };
@@ -47,12 +50,19 @@ fn node(random: &mut Random, number: u32, exact: bool, types: u32) -> Node {
             pods: random.pick(&[2, 5, 110]),
         },
         schedulable: random.chance(95),
-        labels: if random.chance(50) { [(LABEL.0.into(), LABEL.1.into())].into() } else { [].into() },
+        labels: labels(random, number),
         taints: if random.chance(10) { vec![taint] } else { vec![] },
         exact: exact && gpus > 0,
         spot: random.chance(10),
         ..Node::new(format!("n{number}").as_str())
     }
+}
+
+/// A zone of some nodes, a rack of most, and the name of each.
+fn labels(random: &mut Random, number: u32) -> BTreeMap<Arc<str>, Arc<str>> {
+    let zone = random.some(50, |_| (LABEL.0.into(), LABEL.1.into()));
+    let rack = random.some(90, |random| ("rack".into(), random.pick(&["1", "2", "3"]).into()));
+    zone.into_iter().chain(rack).chain([("host".into(), format!("n{number}").into())]).collect()
 }
 
 /// One to five queues in trees. The names are `q0` and so on.

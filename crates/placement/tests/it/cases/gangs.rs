@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cluster_model::{
-    DeviceAsk, EvictionTerms, GangKey, GroupTerms, KeepApart, Level, MigProfile, Pod, PodKey, QueueName,
-    Resources, Segment, Spread, Terms, Toleration, TopologyTerms,
+    DeviceAsk, EvictionTerms, GangKey, GroupTerms, Level, MigProfile, Pod, PodKey, QueueName, Resources,
+    Segment, Spread, Terms, Toleration, TopologyTerms,
 };
 use jiff::Timestamp;
 
 use super::cluster::{GPU_TYPES, LABEL, TAINT};
+use super::neighbours;
 use super::random::Random;
 
 /// A gang that waits, created before `now`.
@@ -73,7 +74,8 @@ fn lead(random: &mut Random, terms: &Arc<Terms>, queues: &[QueueName], now: Time
         gated: random.chance(2),
         terms: terms.clone(),
         device,
-        marks: if random.chance(12) { ["noisy".into()].into() } else { [].into() },
+        labels: neighbours::labels(random),
+        neighbours: random.some(12, neighbours::neighbours).map(Arc::new),
         ..Pod::new(PodKey::new("team", "", ""), GangKey::new("team", ""))
     }
 }
@@ -112,10 +114,6 @@ fn terms(random: &mut Random, members: u32, now: Timestamp) -> Terms {
         spread: random
             .some(10, |random| Spread { level: random.some(60, level), skew_max: random.count(1, 2) }),
         takes_spot: random.chance(30),
-        keep_apart: random
-            .some(12, |random| KeepApart { mark: "noisy".into(), level: random.some(50, level) })
-            .into_iter()
-            .collect(),
     }
 }
 

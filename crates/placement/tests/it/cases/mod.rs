@@ -10,6 +10,8 @@
 mod cluster;
 mod gangs;
 mod happen;
+mod neighbours;
+mod picky;
 mod plain;
 mod policies;
 mod print;
@@ -23,7 +25,7 @@ use cluster_model::plan::{Eviction, EvictionReason, Plan};
 use cluster_model::{Change, ClusterState, EvictionTerms, QueueName};
 use jiff::Timestamp;
 use placement::{Policy, plan, tidy};
-use plan_check::{Course, check_plan, check_state};
+use plan_check::{Course, check_plan, check_state, neighbours_admit};
 
 pub use random::Random;
 
@@ -42,6 +44,8 @@ pub struct Case {
     course: Course,
     /// Whether gangs ask for nothing but resources and nodes are counted, to look at some rules alone.
     plain: bool,
+    /// Whether pods ask more of their nodes than room.
+    picky: bool,
     /// Whether everybody saves its state: then others give way and are moved more often.
     saves: bool,
     /// What the cluster was told, for the printout.
@@ -61,6 +65,8 @@ pub struct Did {
     pub holds: u64,
     pub landed: u64,
     pub reservations: u64,
+    /// Nodes that other pods refused to a pod that waits.
+    pub near_refusals: u64,
 }
 
 /// The judge disagrees with the planner, or with the state.
@@ -98,6 +104,7 @@ impl Case {
             gangs_so_far: 0,
             course: Course::default(),
             plain,
+            picky: seed % 8 >= 5,
             saves,
             told: Vec::new(),
         };
@@ -124,13 +131,21 @@ impl Case {
         let (before, generation) = (self.state.dump(), self.state.generation());
         let make = if tidies { tidy } else { plan };
         let plan = make(&mut self.state, &self.policy, self.now);
+        let again = make(&mut written_and_read(&self.state), &self.policy, self.now);
         let policy = Policy { explain: self.policy.explain && !tidies, ..self.policy.clone() };
         let mut found: Vec<String> = Vec::new();
+        if again != plan {
+            found.push(format!(
+                "the state, saved and restored, is planned otherwise:\n{}",
+                print::plan(&again)
+            ));
+        }
         if self.state.dump() != before || self.state.generation() != generation {
             found.push("planning changed the state".to_owned());
         }
         found.extend(check_plan(&self.state, &plan, &policy).iter().map(ToString::to_string));
         found.extend(check_state(&self.state).iter().map(ToString::to_string));
+        found.extend(neighbours_agree(&self.state, did));
         found.extend(self.course.planned(&self.state, &plan).iter().map(ToString::to_string));
         self.agreed(round, &plan, found)?;
         count(did, &self.state, &plan);
@@ -165,6 +180,9 @@ impl Case {
         if self.plain {
             plain::make(&mut change);
         }
+        if self.picky {
+            picky::make(&mut change, self.seed);
+        }
         if let Change::Pod(pod) = &mut change
             && self.saves
         {
@@ -173,6 +191,31 @@ impl Case {
         self.told.push(print::change(&change));
         self.state.apply(change);
     }
+}
+
+/// Whether the state and the judge say the same of every pod that waits and every node, as far as other pods decide it.
+/// Held places are counted by some rules only, so that is not compared.
+fn neighbours_agree(state: &ClusterState, did: &mut Did) -> Vec<String> {
+    if state.held_gangs().len() > 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (id, pod) in state.pods().filter(|(id, _)| state.is_pending(*id)) {
+        for (node, known) in state.nodes().filter(|(_, node)| node.object().is_some()) {
+            let refusal = state.near_refusal(id, node);
+            let (key, name) = (&pod.pod().key, known.name());
+            if refusal.is_none() != neighbours_admit(state, key, name) {
+                found.push(format!("neighbours of {key} on {name}: {refusal:?}"));
+            }
+            did.near_refusals += u64::from(refusal.is_some());
+        }
+    }
+    found
+}
+
+fn written_and_read(state: &ClusterState) -> ClusterState {
+    let text = serde_json::to_string(&state.save()).expect("it can be written down");
+    ClusterState::restore(serde_json::from_str(&text).expect("it can be read"))
 }
 
 fn count(did: &mut Did, state: &ClusterState, plan: &Plan) {
@@ -203,6 +246,7 @@ impl Did {
         self.holds += other.holds;
         self.landed += other.landed;
         self.reservations += other.reservations;
+        self.near_refusals += other.near_refusals;
     }
 }
 

@@ -15,7 +15,7 @@ pub fn make(change: &mut Change) {
                 (pod.device, pod.requests.gpus) = (DeviceAsk::Whole, 1);
             }
             pod.devices.clear();
-            pod.marks.clear();
+            pod.neighbours = None;
             pod.group = None;
             let terms = &pod.terms;
             let (time_limit_seconds, deadline, eviction) =
@@ -23,6 +23,12 @@ pub fn make(change: &mut Change) {
             pod.terms = Arc::new(Terms { time_limit_seconds, deadline, eviction, ..Terms::default() });
         }
         Change::Queue(queue) => (queue.out_of_budget, queue.lend) = (false, None),
-        Change::NodeGone(_) | Change::PodGone(_) | Change::QueueGone(_) => {}
+        Change::NodeGone(_)
+        | Change::PodGone(_)
+        | Change::QueueGone(_)
+        | Change::Namespace { .. }
+        | Change::NamespaceGone(_)
+        | Change::Budget(_)
+        | Change::BudgetGone(_) => {}
     }
 }

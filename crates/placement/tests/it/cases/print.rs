@@ -14,6 +14,10 @@ pub fn change(change: &Change) -> String {
         Change::NodeGone(name) => format!("node {name} is gone"),
         Change::PodGone(key) => format!("pod {} ({}) is gone", key.name, key.uid),
         Change::QueueGone(name) => format!("queue {name} is gone"),
+        Change::Namespace { name, labels } => format!("namespace {name} {labels:?}"),
+        Change::NamespaceGone(name) => format!("namespace {name} is gone"),
+        Change::Budget(it) => format!("budget {} allows {} of {:?}", it.key.name, it.allowed, it.selector),
+        Change::BudgetGone(key) => format!("budget {} is gone", key.name),
     }
 }
 
@@ -69,9 +73,13 @@ fn node(it: &Node) -> String {
         (it.spot, "spot"),
         (!it.labels.is_empty(), "labelled"),
         (!it.taints.is_empty(), "tainted"),
+        (it.cordoned, "cordoned"),
     ];
     for (_, word) in odd.iter().filter(|(is, _)| *is) {
         write!(text, ", {word}").expect("a string takes it");
+    }
+    if !it.other_allocatable.is_empty() {
+        write!(text, ", {:?} {:?}", it.labels, it.other_allocatable).expect("a string takes it");
     }
     if let Some(power) = it.power {
         write!(text, ", {} + {} W", power.idle_watts, power.gpu_watts).expect("a string takes it");
@@ -108,6 +116,12 @@ fn pod(it: &Pod) -> String {
     let mut add = |part: String| text.push_str(&part);
     add(format!(" in {queue} priority {}: {} {types:?}", it.priority, resources(&it.requests)));
     add(format!(" {:?} since {}", it.device, it.created.as_second()));
+    if let Some(affinity) = &it.node_affinity {
+        add(format!(" {affinity:?}"));
+    }
+    if !it.other_requests.is_empty() || !it.host_ports.is_empty() {
+        add(format!(" {:?} {:?}", it.other_requests, it.host_ports));
+    }
     if let Some(node) = &it.node {
         add(format!(" ON {node} {:?} from {:?}", it.devices, it.started.map(Timestamp::as_second)));
         add(format!(" saved {:?}", it.checkpointed.map(Timestamp::as_second)));
@@ -118,7 +132,8 @@ fn pod(it: &Pod) -> String {
         (!it.ours, "foreign".to_owned()),
         (!it.unsupported.is_empty(), "unsupported".to_owned()),
         (it.group.is_some(), format!("group {:?}", it.group)),
-        (!it.marks.is_empty(), "noisy".to_owned()),
+        (!it.labels.is_empty(), format!("{:?}", it.labels)),
+        (it.neighbours.is_some(), format!("{:?}", it.neighbours)),
         (!it.node_selector.is_empty(), "labelled nodes only".to_owned()),
         (!it.tolerations.is_empty(), "tolerant".to_owned()),
         (*it.terms != Terms::default(), format!("{:?}", it.terms)),

@@ -1,10 +1,12 @@
 //! How a case begins: nodes and queues, gangs that run where they happen to fit, pods of others, gangs that wait.
 
 use cluster_model::{
-    Change, DeviceAsk, DevicePart, DeviceUse, GangKey, GpuType, Node, Pod, PodKey, Resources,
+    Budget, BudgetKey, Change, DeviceAsk, DevicePart, DeviceUse, GangKey, GpuType, Node, Pod, PodKey,
+    Resources, Selector,
 };
 
 use super::gangs::{before, gang};
+use super::random::Random;
 use super::{Case, cluster};
 
 impl Case {
@@ -19,6 +21,7 @@ impl Case {
         for node in nodes {
             self.tell(Change::Node(node));
         }
+        self.set_budgets();
         for number in 0..self.random.count(0, 4) {
             self.ran_before(number, &room);
         }
@@ -30,6 +33,16 @@ impl Case {
         }
         for _ in 0..self.random.count(0, 6) {
             self.arrive();
+        }
+    }
+
+    /// Sometimes no more than a few pods may give way at a time. By numbers of its own, so that all else stays as it was.
+    fn set_budgets(&mut self) {
+        let mut random = Random::new(self.seed ^ 0x0b0d_6e75);
+        if random.chance(25) {
+            let key = BudgetKey { namespace: "team".into(), name: "few".into() };
+            let (selector, allowed) = (Some(Selector::default()), random.count(0, 6));
+            self.tell(Change::Budget(Budget { key, selector, allowed, told: 0 }));
         }
     }
 

@@ -1,0 +1,212 @@
+//! The scheduler's leader, asked for callers who may see what they ask about.
+//!
+//! ```text
+//!   SchedulerEpoch ── address, certificate ─► connection, kept for seconds ─┐
+//!   TokenRequest ── a token for the scheduler alone, kept for minutes ──────┴─► one question, within a second
+//! ```
+//!
+//! Whoever asks does without the answer when there is none: nothing but what a person sees depends on it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use api_types::SchedulerEpoch;
+use api_types::names::{
+    API_SERVER_SERVICE_ACCOUNT, LEADER_ADDRESS_ANNOTATION, LEADER_AUDIENCE, LEADER_CERTIFICATE_ANNOTATION,
+    LEADER_TLS_NAME, SCHEDULER_EPOCH, SYSTEM_NAMESPACE,
+};
+use api_types::outlook::{Line, RunOutlook};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt};
+use reqwest::{Certificate, Response, StatusCode, Url};
+use serde::de::DeserializeOwned;
+use tracing::debug;
+
+/// Nobody waits longer for what the leader knows.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// A snapshot is a copy of everything; the leader makes it while the planner works.
+const SNAPSHOT_WITHIN: Duration = Duration::from_secs(25);
+/// Who leads is looked up again after this, and after each question that got no answer.
+const LEADER_LIFETIME: Duration = Duration::from_secs(5);
+/// The shortest that Kubernetes gives; a new one is asked for after half of it.
+const TOKEN_SECONDS: i64 = 600;
+const TOKEN_LIFETIME: Duration = Duration::from_mins(5);
+/// The largest answer: a line of 1,000 jobs with their reasons.
+const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Unanswered {
+    /// It could not be found out who leads, or what it answers with.
+    #[error("cannot find the scheduler's leader")]
+    Unknown(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// No process leads.
+    #[error("no scheduler leads")]
+    Nobody,
+    /// It did not answer.
+    #[error("the scheduler's leader does not answer")]
+    Silent(#[source] reqwest::Error),
+    /// It did not answer in time.
+    #[error("the scheduler's leader does not answer in time")]
+    Late,
+    /// It turned the question away.
+    #[error("the scheduler's leader answered {0}")]
+    Refused(StatusCode),
+    /// Its answer is none that this server understands.
+    #[error("the scheduler's leader answered something else")]
+    Strange,
+}
+
+/// See the module.
+pub struct Leader {
+    client: Client,
+    connection: Mutex<Option<(Instant, Arc<Connection>)>>,
+    token: Mutex<Option<(Instant, String)>>,
+}
+
+/// How to reach one leader.
+struct Connection {
+    address: String,
+    certificate: String,
+    http: reqwest::Client,
+    base: Url,
+}
+
+impl Leader {
+    /// Looks the leader up with this client, which needs the right to read the epoch and to make tokens for itself.
+    pub fn new(client: Client) -> Self {
+        Self { client, connection: Mutex::default(), token: Mutex::default() }
+    }
+
+    /// What it knows about a run; `None` if that does not wait.
+    pub async fn run(&self, namespace: &str, run: &str) -> Result<Option<RunOutlook>, Unanswered> {
+        self.ask(&["v1", "runs", namespace, run]).await
+    }
+
+    /// Everything that waits.
+    pub async fn line(&self) -> Result<Option<Line>, Unanswered> {
+        self.ask(&["v1", "line"]).await
+    }
+
+    /// What the planner planned from, to be passed on as it comes.
+    pub async fn snapshot(&self) -> Result<Response, Unanswered> {
+        let asked = tokio::time::timeout(SNAPSHOT_WITHIN, self.send(&["v1", "snapshot"])).await;
+        let response = asked.map_err(|_| Unanswered::Late).flatten()?;
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(Unanswered::Refused(response.status()))
+        }
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, Unanswered> {
+        let answer = tokio::time::timeout(ANSWER_WITHIN, self.try_to_ask(path)).await;
+        let answer = answer.map_err(|_| Unanswered::Late).flatten();
+        if let Err(error) = &answer {
+            debug!(error = error as &dyn std::error::Error, "The scheduler's leader was asked in vain.");
+            // Another one may lead by now.
+            *lock(&self.connection) = None;
+        }
+        answer
+    }
+
+    async fn try_to_ask<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, Unanswered> {
+        let mut response = self.send(path).await?;
+        match response.status() {
+            StatusCode::NOT_FOUND => return Ok(None),
+            status if !status.is_success() => {
+                *lock(&self.token) = None;
+                return Err(Unanswered::Refused(status));
+            }
+            _ => {}
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(Unanswered::Silent)? {
+            if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+                return Err(Unanswered::Strange);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        serde_json::from_slice(&body).map(Some).map_err(|_| Unanswered::Strange)
+    }
+
+    async fn send(&self, path: &[&str]) -> Result<Response, Unanswered> {
+        let connection = self.connection().await?;
+        let token = self.token().await?;
+        let mut url = connection.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        let sent = connection.http.get(url).bearer_auth(token).send().await;
+        sent.map_err(|error| Unanswered::Silent(error.without_url()))
+    }
+
+    async fn connection(&self) -> Result<Arc<Connection>, Unanswered> {
+        let known = lock(&self.connection).clone();
+        if let Some((_, connection)) = known.as_ref().filter(|(at, _)| at.elapsed() < LEADER_LIFETIME) {
+            return Ok(Arc::clone(connection));
+        }
+        let epochs: Api<SchedulerEpoch> = Api::all(self.client.clone());
+        let epoch =
+            epochs.get_opt(SCHEDULER_EPOCH).await.map_err(|error| Unanswered::Unknown(error.into()))?;
+        let epoch = epoch.ok_or(Unanswered::Nobody)?;
+        let annotation = |name: &str| epoch.annotations().get(name).cloned().ok_or(Unanswered::Nobody);
+        let address = annotation(LEADER_ADDRESS_ANNOTATION)?;
+        let certificate = annotation(LEADER_CERTIFICATE_ANNOTATION)?;
+        let same = known.filter(|(_, known)| known.address == address && known.certificate == certificate);
+        let connection = match same {
+            Some((_, known)) => known,
+            None => Arc::new(Connection::new(address, certificate).await?),
+        };
+        *lock(&self.connection) = Some((Instant::now(), Arc::clone(&connection)));
+        Ok(connection)
+    }
+
+    async fn token(&self) -> Result<String, Unanswered> {
+        if let Some((made, token)) = &*lock(&self.token)
+            && made.elapsed() < TOKEN_LIFETIME
+        {
+            return Ok(token.clone());
+        }
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), SYSTEM_NAMESPACE);
+        let spec = TokenRequestSpec {
+            audiences: Some(vec![LEADER_AUDIENCE.to_owned()]),
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        };
+        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+        let params = PostParams::default();
+        let made = accounts.create_token_request(API_SERVER_SERVICE_ACCOUNT, &params, &request).await;
+        let made = made.map_err(|error| Unanswered::Unknown(error.into()))?;
+        let token = made.status.and_then(|status| status.token).unwrap_or_default();
+        *lock(&self.token) = Some((Instant::now(), token.clone()));
+        Ok(token)
+    }
+}
+
+impl Connection {
+    /// Trusts the one certificate that the leader published, and asks nobody else where the name leads.
+    async fn new(address: String, certificate: String) -> Result<Self, Unanswered> {
+        let unknown = |error: Box<dyn std::error::Error + Send + Sync>| Unanswered::Unknown(error);
+        let sockets = tokio::net::lookup_host(address.clone()).await;
+        let socket = sockets.map_err(|error| unknown(error.into()))?.next().ok_or(Unanswered::Nobody)?;
+        let trusted = Certificate::from_pem(certificate.as_bytes()).map_err(|error| unknown(error.into()))?;
+        let http = reqwest::Client::builder()
+            .tls_certs_only([trusted])
+            .resolve(LEADER_TLS_NAME, socket)
+            .https_only(true)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| unknown(error.into()))?;
+        let base = format!("https://{LEADER_TLS_NAME}:{}", socket.port());
+        let base = Url::parse(&base).map_err(|error| unknown(error.into()))?;
+        Ok(Self { address, certificate, http, base })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,230 @@
+//! The board: who holds what, and who waits for it, in the order in which the scheduler looks at them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api_types::RunPhase;
+use api_types::outlook::{Line, QueueShare};
+use api_types::rest::{Board, BoardQueue, BoardRun, Problem, QueueView};
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Limit;
+use super::runs::visible;
+use crate::access::authentication::Caller;
+use crate::access::authorization::Access;
+use crate::access::identity::Identity;
+use crate::cache::run_index::{self, Visible};
+use crate::http::problem::{ApiError, LoginProblems};
+use crate::server::Server;
+use crate::views;
+
+/// Queues on a board; who has more looks at them page by page.
+const QUEUES_MAX: usize = 500;
+
+/// How much of the line.
+#[derive(Deserialize, IntoParams, Debug)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct BoardQuery {
+    /// The most runs on the board.
+    #[serde(default)]
+    #[param(value_type = u16, minimum = 1, maximum = 500, required = false)]
+    limit: Limit,
+}
+
+/// Queues as a tree, with what each holds and is due, and runs that wait, in order.
+#[utoipa::path(
+    get,
+    path = "/v1/board",
+    operation_id = "getBoard",
+    tag = "queues",
+    params(BoardQuery),
+    responses(
+        (status = 200, description = "The board.", body = Board),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+        LoginProblems,
+    )
+)]
+pub async fn get(
+    State(server): State<Arc<Server>>,
+    Caller(identity): Caller,
+    query: Result<Query<BoardQuery>, QueryRejection>,
+) -> Result<Json<Board>, ApiError> {
+    let Query(BoardQuery { limit }) = query?;
+    let queues = visible_queues(&server, &identity).await?;
+    let visible = visible(&server, &identity, None).await?;
+    // Without the scheduler there is no order, and the rest is shown.
+    let line = server.leader().line().await.ok().flatten();
+    let shares = line.as_ref().map(|line| line.queues.clone()).unwrap_or_default();
+    let runs = match &line {
+        Some(line) => in_order(line, &visible, limit.get()),
+        None => by_age(&server, visible, limit.get())?,
+    };
+    Ok(Json(Board {
+        jobs_waiting: line.as_ref().map_or_else(|| count(runs.len()), |line| line.jobs_waiting),
+        planned_at: line.map(|line| line.planned_at),
+        queues: tree(queues, shares),
+        runs,
+    }))
+}
+
+async fn visible_queues(server: &Server, identity: &Identity) -> Result<Vec<QueueView>, ApiError> {
+    let queues = server.cache()?.queues().after(None);
+    let queues: Vec<_> = if server.authorizer().allows(identity, &Access::queue("get", None)).await? {
+        queues.into_iter().take(QUEUES_MAX).collect()
+    } else {
+        let access = |queue: &Arc<api_types::Queue>| Access::queue("get", queue.metadata.name.as_deref());
+        server.authorizer().visible(identity, queues, QUEUES_MAX, access).await?
+    };
+    Ok(queues.iter().map(|queue| views::queue_view(queue)).collect())
+}
+
+/// Each queue after the one above it, if that is shown; siblings by name.
+fn tree(queues: Vec<QueueView>, shares: Vec<QueueShare>) -> Vec<BoardQueue> {
+    let mut shares: BTreeMap<String, QueueShare> =
+        shares.into_iter().map(|share| (share.name.clone(), share)).collect();
+    let mut left: BTreeMap<String, QueueView> =
+        queues.into_iter().map(|queue| (queue.name.clone(), queue)).collect();
+    let mut below: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+    for queue in left.values() {
+        let parent = queue.parent.clone().filter(|parent| left.contains_key(parent));
+        below.entry(parent).or_default().push(queue.name.clone());
+    }
+    let mut next: Vec<(u32, String)> =
+        below.remove(&None).unwrap_or_default().into_iter().rev().map(|name| (0, name)).collect();
+    let mut board = Vec::new();
+    while let Some((depth, name)) = next.pop() {
+        let children = below.remove(&Some(name.clone())).unwrap_or_default();
+        next.extend(children.into_iter().rev().map(|child| (depth + 1, child)));
+        let share = shares.remove(&name);
+        board.extend(left.remove(&name).map(|queue| BoardQueue { queue, depth, share }));
+    }
+    // Queues that are each other's parents are below nobody.
+    board.extend(left.into_values().map(|queue| BoardQueue { depth: 0, share: None, queue }));
+    board
+}
+
+fn in_order(line: &Line, visible: &Visible, limit: usize) -> Vec<BoardRun> {
+    let is_visible = |namespace: &str| match visible {
+        Visible::Everything => true,
+        Visible::Namespaces(namespaces) => namespaces.iter().any(|it| it == namespace),
+    };
+    let shown = line.waiting.iter().filter(|job| is_visible(&job.namespace)).filter_map(|job| {
+        Some(BoardRun {
+            namespace: job.namespace.clone(),
+            name: job.run.clone()?,
+            queue: job.queue.clone(),
+            gpus: job.gpus,
+            created_at: job.waiting_since.clone(),
+            reason: job.reason.as_ref().map(|reason| reason.code.clone()),
+            outlook: Some(job.outlook.clone()),
+        })
+    });
+    shown.take(limit).collect()
+}
+
+/// What the cache knows: the oldest of the newest runs that wait, first.
+fn by_age(server: &Server, visible: Visible, limit: usize) -> Result<Vec<BoardRun>, ApiError> {
+    let cache = server.cache()?;
+    let queues = cache.queues();
+    let query = run_index::Query { visible, phase: Some(RunPhase::Pending), after: None, limit };
+    let (runs, _) = cache.runs().page(&query, |_| true);
+    let shown = runs.iter().rev().map(|run| {
+        let summary = views::run_summary(run, &queues);
+        BoardRun {
+            gpus: u64::from(summary.members) * u64::from(summary.gpus_per_member),
+            namespace: summary.namespace,
+            name: summary.name,
+            queue: summary.queue,
+            created_at: summary.created_at,
+            reason: summary.reason,
+            outlook: None,
+        }
+    });
+    Ok(shown.collect())
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use api_types::outlook::{Line, Outlook, WaitingJob};
+    use api_types::rest::QueueView;
+
+    use super::{in_order, tree};
+    use crate::cache::run_index::Visible;
+
+    fn queue(name: &str, parent: Option<&str>) -> QueueView {
+        QueueView {
+            name: name.to_owned(),
+            parent: parent.map(str::to_owned),
+            weight: 1,
+            quota_gpus: None,
+            limit_gpus: None,
+            used_gpus: BTreeMap::new(),
+            borrowed_gpus: BTreeMap::new(),
+            gangs_running: 0,
+            gangs_waiting: 0,
+            spend: None,
+            namespaces: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn queues_stand_below_the_ones_above_them_if_those_are_shown() {
+        let queues = vec![
+            queue("b", Some("z")),
+            queue("a", Some("z")),
+            queue("c", Some("hidden")),
+            queue("ring1", Some("ring2")),
+            queue("ring2", Some("ring1")),
+            queue("z", None),
+        ];
+        let found: Vec<_> =
+            tree(queues, Vec::new()).into_iter().map(|it| (it.depth, it.queue.name)).collect();
+        let expect = [(0, "c"), (0, "z"), (1, "a"), (1, "b"), (0, "ring1"), (0, "ring2")];
+        assert_eq!(found, expect.map(|(depth, name)| (depth, name.to_owned())));
+    }
+
+    #[test]
+    fn only_what_the_caller_may_see_is_shown_with_its_place_among_all() {
+        let job = |namespace: &str, run: Option<&str>, jobs_ahead| WaitingJob {
+            namespace: namespace.to_owned(),
+            run: run.map(str::to_owned),
+            gang: "gang".to_owned(),
+            queue: None,
+            gpus: 8,
+            waiting_since: String::new(),
+            reason: None,
+            outlook: Outlook {
+                jobs_ahead,
+                gpus_ahead: 0,
+                jobs_waiting: 3,
+                planned_at: String::new(),
+                forecast: None,
+            },
+        };
+        let line = Line {
+            planned_at: String::new(),
+            queues: Vec::new(),
+            waiting: vec![job("theirs", Some("x"), 0), job("ours", None, 1), job("ours", Some("y"), 2)],
+            jobs_waiting: 3,
+        };
+        let ours = Visible::Namespaces(vec!["ours".to_owned()]);
+        let shown = in_order(&line, &ours, 10);
+        assert_eq!(shown.len(), 1);
+        assert_eq!(
+            (shown[0].name.as_str(), shown[0].outlook.as_ref().map(|it| it.jobs_ahead)),
+            ("y", Some(2))
+        );
+        assert_eq!(in_order(&line, &Visible::Everything, 1)[0].name, "x");
+    }
+}

@@ -1,0 +1,112 @@
+//! What the scheduler's leader knows about those who wait. It answers the API server with these, which shows them to
+//! whoever may see the run.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::run::Reason;
+
+/// Where a run stands in the line, and when it is expected to start.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Outlook {
+    /// Jobs that wait too and are looked at before it; 0 is the next.
+    pub jobs_ahead: u32,
+    /// GPUs that those jobs ask for.
+    pub gpus_ahead: u64,
+    /// Jobs that wait in all, itself included.
+    pub jobs_waiting: u32,
+    /// When this was so, RFC 3339.
+    pub planned_at: String,
+    /// When it is expected to start; absent while that is being worked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<StartForecast>,
+}
+
+/// When a run is expected to start, and what would start it now.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct StartForecast {
+    /// It is as likely to start later as sooner, in seconds from `madeAt`.
+    pub p50_seconds: u32,
+    /// One in ten starts later than this, in seconds from `madeAt`.
+    pub p90_seconds: u32,
+    /// When this was worked out, RFC 3339.
+    pub made_at: String,
+    /// Single changes with which it would start at once; each was tried on the cluster as it is.
+    pub would_start_now: Vec<Offer>,
+}
+
+/// One change to a run.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// A CamelCase word, for example `FewerGpus`.
+    pub code: String,
+    /// For example `with 4 GPUs per member`.
+    pub message: String,
+}
+
+/// The leader's answer about one run.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RunOutlook {
+    /// Every reason to wait that holds, the most binding first.
+    pub reasons: Vec<Reason>,
+    /// Its place, and its start.
+    pub outlook: Outlook,
+}
+
+/// The leader's answer about everything that waits.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// When this was so, RFC 3339.
+    pub planned_at: String,
+    /// Every queue, by name.
+    pub queues: Vec<QueueShare>,
+    /// The first that wait, in the order in which they are looked at.
+    pub waiting: Vec<WaitingJob>,
+    /// How many wait in all.
+    pub jobs_waiting: u32,
+}
+
+/// What a queue has of the cluster, and what it is due.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueShare {
+    /// The queue.
+    pub name: String,
+    /// GPUs that it and those below it hold.
+    pub gpus_used: u64,
+    /// That of all GPUs there are, in percent.
+    pub used_percent: f64,
+    /// What it is due by the weights of it and its siblings, and of those above, in percent of all GPUs.
+    pub fair_percent: f64,
+    /// What it used lately, in GPU hours: what was used a half-life ago counts half.
+    pub decayed_gpu_hours: f64,
+}
+
+/// One job that waits.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingJob {
+    /// The tenant.
+    pub namespace: String,
+    /// The run; absent for pods without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The gang: the run's attempt, or the pod.
+    pub gang: String,
+    /// The queue that is charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// GPUs that it asks for.
+    pub gpus: u64,
+    /// Since when it waits, RFC 3339.
+    pub waiting_since: String,
+    /// Its most binding reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// Its place, and its start as far as it was worked out.
+    pub outlook: Outlook,
+}

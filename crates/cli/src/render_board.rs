@@ -1,0 +1,120 @@
+//! The line as people read it: one run's place in it, and the board. Pure: the time is an argument.
+
+use api_types::outlook::{Outlook, StartForecast};
+use api_types::rest::{Board, BoardQueue, BoardRun};
+use jiff::Timestamp;
+
+use crate::render::{aligned_table, clean, none, period, queue_gpus, since, topic};
+
+/// Bars are so wide; one sign is 10 %.
+const BAR_WIDTH: u32 = 10;
+/// A forecast that is older than this says so.
+const YOUNG_SECONDS: i64 = 15;
+
+/// What `warpyard why` adds for a run that waits.
+pub fn outlook(outlook: &Outlook, now: Timestamp) -> String {
+    let mut lines = vec![("place", place(outlook))];
+    match &outlook.forecast {
+        None => lines.push(("start", "being worked out; ask again in a moment".to_owned())),
+        Some(forecast) => {
+            lines.push(("start", start(forecast) + &age(forecast, now)));
+            let offers: Vec<String> =
+                forecast.would_start_now.iter().map(|offer| clean(&offer.message)).collect();
+            if !offers.is_empty() {
+                lines.push(("now", format!("would start: {}", offers.join("; "))));
+            }
+        }
+    }
+    let lines: Vec<String> = lines.iter().map(|(what, text)| format!(" → {what:<9} {text}\n")).collect();
+    lines.concat()
+}
+
+/// `warpyard queue`.
+pub fn board(board: &Board, now: Timestamp) -> String {
+    let mut text = String::new();
+    if !board.queues.is_empty() {
+        let header = ["QUEUE", "GPUS", "RUNNING", "WAITING", "USED", "DUE"].map(str::to_owned).into();
+        text.push_str(&aligned_table(header, board.queues.iter().map(queue_row), &[2, 3]));
+    }
+    if !board.runs.is_empty() {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let header =
+            ["#", "RUN", "QUEUE", "GPUS", "WAITS", "AHEAD", "STARTS", "WHY"].map(str::to_owned).into();
+        text.push_str(&aligned_table(header, board.runs.iter().map(|run| run_row(run, now)), &[0, 3]));
+    }
+    text
+}
+
+fn queue_row(row: &BoardQueue) -> Vec<String> {
+    let indent = "  ".repeat(row.depth as usize);
+    let bar = |percent: Option<f64>| percent.map_or_else(none, bar);
+    vec![
+        format!("{indent}{}", row.queue.name),
+        queue_gpus(&row.queue),
+        row.queue.gangs_running.to_string(),
+        row.queue.gangs_waiting.to_string(),
+        bar(row.share.as_ref().map(|share| share.used_percent)),
+        bar(row.share.as_ref().map(|share| share.fair_percent)),
+    ]
+}
+
+fn run_row(run: &BoardRun, now: Timestamp) -> Vec<String> {
+    let outlook = run.outlook.as_ref();
+    let forecast = outlook.and_then(|outlook| outlook.forecast.as_ref());
+    vec![
+        outlook.map_or_else(none, |outlook| (u64::from(outlook.jobs_ahead) + 1).to_string()),
+        format!("{}/{}", run.namespace, run.name),
+        run.queue.clone().unwrap_or_else(none),
+        run.gpus.to_string(),
+        since(&run.created_at, now),
+        outlook.map_or_else(none, |outlook| format!("{} GPUs", outlook.gpus_ahead)),
+        forecast.map_or_else(none, start),
+        run.reason.as_deref().map_or_else(none, topic),
+    ]
+}
+
+fn place(outlook: &Outlook) -> String {
+    let place = u64::from(outlook.jobs_ahead) + 1;
+    let jobs = if outlook.jobs_waiting == 1 { "job" } else { "jobs" };
+    let gpus = if outlook.gpus_ahead == 1 { "GPU" } else { "GPUs" };
+    format!("{} of {} {jobs}, {} {gpus} ahead", ordinal(place), outlook.jobs_waiting, outlook.gpus_ahead)
+}
+
+/// From as likely later as sooner to one in ten later.
+fn start(forecast: &StartForecast) -> String {
+    let (early, late) = (period(forecast.p50_seconds.into()), period(forecast.p90_seconds.into()));
+    match forecast.p50_seconds {
+        0..60 => format!("within {late}"),
+        _ if early == late => format!("in {late}"),
+        _ => format!("in {early}–{late}"),
+    }
+}
+
+fn age(forecast: &StartForecast, now: Timestamp) -> String {
+    let made: Option<Timestamp> = forecast.made_at.parse().ok();
+    let seconds = made.map_or(0, |made| now.as_second() - made.as_second());
+    if seconds > YOUNG_SECONDS { format!(" (as of {} ago)", period(seconds)) } else { String::new() }
+}
+
+fn ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (1, rest) if rest != 11 => "st",
+        (2, rest) if rest != 12 => "nd",
+        (3, rest) if rest != 13 => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+fn bar(percent: f64) -> String {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the bar")]
+    let full = ((percent / 10.0).round().clamp(0.0, f64::from(BAR_WIDTH))) as usize;
+    let empty = BAR_WIDTH as usize - full;
+    format!("{}{} {percent:>5.1} %", "█".repeat(full), "░".repeat(empty))
+}
+
+#[cfg(test)]
+#[path = "render_board_tests.rs"]
+mod tests;

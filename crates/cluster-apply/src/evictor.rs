@@ -1,0 +1,369 @@
+//! Evictions: whole gangs, each after the Holds that it is for are written, each pod followed until it is known to leave.
+//!
+//! ```text
+//!   gang ─► all Holds written? ──no longer wanted──────────────────► Spared
+//!             │ yes                 (also one that has started, if it may go only before)
+//!             ▼ for each pod, a bounded number at a time
+//!           condition DisruptionTarget ─► DELETE with the uid ─────► Leaves
+//!             │ 404, 409 or 4xx and another uid, being deleted: it leaves
+//!             │ 429: wait as asked;  no answer, 5xx: again, both are safe to repeat
+//!             │ 4xx: again, less and less often ───────────────────► Refused
+//!             └ before each try, while none was accepted: Holds still wanted? ─no─► Spared
+//! ```
+//!
+//! The condition comes first: a Job counts a pod that vanished without it as failed. The pod's own grace holds, so that it
+//! can save its state. Nobody is spared half way: a gang of which one pod was told to go goes whole.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use api_types::names::SCHEDULER_FIELD_MANAGER;
+use cluster_model::{GangKey, PodKey};
+use http::header::CONTENT_TYPE;
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::holds::HoldWriter;
+use crate::outcome::{Answer, answer};
+use crate::sight::{self, PodSight};
+use crate::writes::{Fenced, Writes};
+
+/// Pods that are told to go at a time.
+const IN_FLIGHT_MAX: usize = 32;
+/// The first wait before a write is tried again; it doubles.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Refusals in a row until a pod is given up: with the waits between them, some half a minute.
+const REFUSALS_MAX: u32 = 10;
+
+/// One gang that gives way, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvictRequest {
+    /// The gang.
+    pub gang: GangKey,
+    /// Its pods that have a node.
+    pub pods: Vec<PodKey>,
+    /// Why, in CamelCase: the reason of the condition.
+    pub reason: &'static str,
+    /// Why, in a sentence that names for whom.
+    pub message: String,
+    /// Gangs whose Holds, and when they expire, must be written before; if one is not wanted any more, this gang is spared.
+    pub after: Vec<(GangKey, Timestamp)>,
+    /// Whether it is spared if one of its pods has started.
+    pub unless_started: bool,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvictReport {
+    /// The gang.
+    pub gang: GangKey,
+    /// How it ended.
+    pub outcome: EvictOutcome,
+    /// From the request to knowing.
+    pub took: Duration,
+}
+
+/// How an eviction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictOutcome {
+    /// All its pods are being deleted, or gone.
+    Leaves,
+    /// Nothing was done: nobody waits for it any more.
+    Spared,
+    /// The server refused for at least one pod, again and again.
+    Refused,
+    /// Another process leads.
+    Fenced,
+}
+
+impl EvictOutcome {
+    /// A word for logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Leaves => "leaves",
+            Self::Spared => "spared",
+            Self::Refused => "refused",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+/// Takes evictions; one report follows for each, unless it was stopped before.
+#[derive(Debug)]
+pub struct Evictor {
+    // Unbounded in type, bounded by use: a gang that was told to go is not told again before its report.
+    requests: mpsc::UnboundedSender<EvictRequest>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Evictor {
+    /// Starts evicting; reports go to `reports`, at most one per gang outstanding.
+    pub fn start(
+        writes: Writes,
+        holds: HoldWriter,
+        fenced: Fenced,
+        reports: mpsc::UnboundedSender<EvictReport>,
+    ) -> Self {
+        let (requests, receiver) = mpsc::unbounded_channel();
+        let stop = CancellationToken::new();
+        let permits = Semaphore::new(IN_FLIGHT_MAX);
+        let worker = Arc::new(Worker { writes, holds, fenced, permits, reports });
+        let task = tokio::spawn(run(worker, receiver, stop.clone()));
+        Self { requests, stop, task }
+    }
+
+    /// Hands over one gang.
+    pub fn evict(&self, request: EvictRequest) {
+        // An error means that it has stopped, and then the process is ending.
+        let _ = self.requests.send(request);
+    }
+
+    /// Tells nobody else to go, and waits until writes in flight are answered or their time is up.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        let _ = self.task.await;
+    }
+}
+
+async fn run(
+    worker: Arc<Worker>,
+    mut requests: mpsc::UnboundedReceiver<EvictRequest>,
+    stop: CancellationToken,
+) {
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = tasks.join_next() => {}
+            request = requests.recv() => match request {
+                Some(request) => drop(tasks.spawn(Arc::clone(&worker).evict(request))),
+                None => break,
+            },
+        }
+    }
+    // No permit: nothing new begins. What has one is answered within the write's time.
+    worker.permits.close();
+    let limit = worker.writes.settled_after();
+    let in_flight = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(limit, in_flight).await.is_err() {
+        debug!("Stopped with evictions under way; the next leader reads their holds.");
+    }
+}
+
+struct Worker {
+    writes: Writes,
+    holds: HoldWriter,
+    fenced: Fenced,
+    permits: Semaphore,
+    reports: mpsc::UnboundedSender<EvictReport>,
+}
+
+/// What became of one pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PodOutcome {
+    Leaves,
+    /// The gang is not wanted to go any more, and none of it was told.
+    Spared,
+    Refused,
+    Fenced,
+    /// The process is ending.
+    Stopped,
+}
+
+/// One gang on its way.
+struct Leaving {
+    request: EvictRequest,
+    /// Whether it goes, once that is clear: the first write that is accepted says so, or the first look that finds its
+    /// Holds taken back. Good for all its pods.
+    goes: OnceLock<bool>,
+}
+
+impl Worker {
+    async fn evict(self: Arc<Self>, request: EvictRequest) {
+        let started = Instant::now();
+        let gang = request.gang.clone();
+        let Some(outcome) = Arc::clone(&self).evict_all(request).await else { return };
+        let took = started.elapsed();
+        info!(%gang, outcome = outcome.as_str(), took_seconds = took.as_secs_f64(), "Eviction ended.");
+        // Without a receiver the process is ending.
+        let _ = self.reports.send(EvictReport { gang, outcome, took });
+    }
+
+    /// `None` if the process is ending.
+    async fn evict_all(self: Arc<Self>, request: EvictRequest) -> Option<EvictOutcome> {
+        if !self.is_wanted(&request).await {
+            return Some(EvictOutcome::Spared);
+        }
+        if request.unless_started && self.has_started(&request.pods).await {
+            return Some(EvictOutcome::Spared);
+        }
+        crate::failpoint!("before-evictions");
+        let leaving = Arc::new(Leaving { request, goes: OnceLock::new() });
+        let mut tasks = JoinSet::new();
+        for index in 0..leaving.request.pods.len() {
+            let (worker, leaving) = (Arc::clone(&self), Arc::clone(&leaving));
+            tasks.spawn(async move { worker.evict_pod(&leaving, &leaving.request.pods[index]).await });
+        }
+        let mut worst = EvictOutcome::Leaves;
+        while let Some(ended) = tasks.join_next().await {
+            match ended.unwrap_or(PodOutcome::Stopped) {
+                PodOutcome::Leaves | PodOutcome::Spared => {}
+                PodOutcome::Refused => worst = EvictOutcome::Refused,
+                PodOutcome::Fenced => return Some(EvictOutcome::Fenced),
+                PodOutcome::Stopped => return None,
+            }
+        }
+        Some(if leaving.goes.get() == Some(&false) { EvictOutcome::Spared } else { worst })
+    }
+
+    /// Whether all Holds that it is for are written and still wanted; completes when that is clear.
+    async fn is_wanted(&self, request: &EvictRequest) -> bool {
+        for (gang, expires) in &request.after {
+            if !self.holds.is_written(gang, *expires).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn evict_pod(&self, leaving: &Leaving, pod: &PodKey) -> PodOutcome {
+        debug!(%pod, reason = leaving.request.reason, "Evicting.");
+        let told = self.until_known(leaving, pod, || self.condition(&leaving.request, pod)).await;
+        if let Some(outcome) = told {
+            return outcome;
+        }
+        if !leaving.goes.get_or_init(|| true) {
+            return PodOutcome::Spared;
+        }
+        crate::failpoint!("between-condition-and-delete");
+        self.until_known(leaving, pod, || self.delete(pod)).await.unwrap_or(PodOutcome::Leaves)
+    }
+
+    /// Sends a write until it is known what became of it; `None` if it was done.
+    async fn until_known(
+        &self,
+        leaving: &Leaving,
+        pod: &PodKey,
+        request: impl Fn() -> http::Request<Vec<u8>>,
+    ) -> Option<PodOutcome> {
+        let (mut tries, mut refusals) = (0_u32, 0_u32);
+        loop {
+            // It may have waited for long, and what it is for may be over.
+            if leaving.goes.get().is_none() && !self.is_wanted(&leaving.request).await {
+                leaving.goes.get_or_init(|| false);
+            }
+            if leaving.goes.get() == Some(&false) {
+                return Some(PodOutcome::Spared);
+            }
+            // While it waits it stands in nobody's way.
+            let permit = self.permits.acquire().await;
+            let Ok(permit) = permit else { return Some(PodOutcome::Stopped) };
+            let answer = answer(&self.writes.send::<IgnoredAny>(request()).await);
+            drop(permit);
+            tries += 1;
+            let backoff = RETRY_MAX.min(RETRY_MIN * 2_u32.pow(tries.min(7)));
+            let wait = match answer {
+                Answer::Done => return None,
+                Answer::NotFound => return Some(PodOutcome::Leaves),
+                Answer::Fenced(message) => {
+                    self.fenced.report(&message);
+                    return Some(PodOutcome::Fenced);
+                }
+                Answer::Conflict(message) => {
+                    if self.is_gone(pod).await {
+                        return Some(PodOutcome::Leaves);
+                    }
+                    debug!(%pod, answer = message, "Eviction in conflict.");
+                    backoff
+                }
+                // Also another uid, if the server says so as 422.
+                Answer::Refused(_) if self.is_gone(pod).await => return Some(PodOutcome::Leaves),
+                Answer::Refused(message) => {
+                    warn!(%pod, answer = message, "Eviction refused.");
+                    refusals += 1;
+                    if refusals >= REFUSALS_MAX {
+                        return Some(PodOutcome::Refused);
+                    }
+                    backoff
+                }
+                Answer::Throttled(patience, _) => patience,
+                Answer::Unknown(message) => {
+                    debug!(%pod, answer = message, "Eviction without a clear answer.");
+                    backoff
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Whether one of the pods has started, or may have: what cannot be read is left alone.
+    async fn has_started(&self, pods: &[PodKey]) -> bool {
+        for pod in pods {
+            let result = self.writes.send::<PodSight>(sight::read(&self.writes, pod)).await;
+            let started = match (answer(&result), result) {
+                (Answer::NotFound, _) => false,
+                (_, Ok(seen)) => seen.is(pod) && seen.has_started(),
+                (_, Err(_)) => true,
+            };
+            if started {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether the pod of that uid is gone or leaves, as far as one read says.
+    async fn is_gone(&self, pod: &PodKey) -> bool {
+        let result = self.writes.send::<PodSight>(sight::read(&self.writes, pod)).await;
+        match (answer(&result), result) {
+            (Answer::NotFound, _) => true,
+            (_, Ok(seen)) => !seen.is(pod) || seen.is_leaving(),
+            (_, Err(_)) => false,
+        }
+    }
+
+    fn condition(&self, request: &EvictRequest, pod: &PodKey) -> http::Request<Vec<u8>> {
+        let now = Timestamp::now();
+        let body = json!({
+            // With the uid, a pod that came back under the same name is not touched.
+            "metadata": { "uid": pod.uid },
+            "status": { "conditions": [{
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": request.reason,
+                "message": request.message,
+                // The API server stores seconds.
+                "lastTransitionTime": Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
+            }] },
+        });
+        let PodKey { namespace, name, .. } = pod;
+        let query = format!("fieldManager={SCHEDULER_FIELD_MANAGER}&{}", self.writes.query());
+        http::Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{name}/status?{query}"))
+            .header(CONTENT_TYPE, "application/strategic-merge-patch+json")
+            .body(body.to_string().into_bytes())
+            .expect("names that the API server accepted make a valid URL")
+    }
+
+    fn delete(&self, pod: &PodKey) -> http::Request<Vec<u8>> {
+        // Without a grace of ours: the pod's own holds.
+        let body = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": pod.uid },
+        });
+        let PodKey { namespace, name, .. } = pod;
+        http::Request::delete(format!("/api/v1/namespaces/{namespace}/pods/{name}?{}", self.writes.query()))
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes())
+            .expect("names that the API server accepted make a valid URL")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Evictions against a scripted API server, on a clock that jumps.
+
+use std::time::Duration;
+
+use cluster_model::{GangKey, PodKey};
+use http::Method;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{EvictOutcome, EvictReport, EvictRequest, Evictor};
+use crate::holds::HoldWriter;
+use crate::testing::{FENCE, status, writes};
+use crate::writes::Fenced;
+
+fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
+    EvictRequest {
+        gang: GangKey::new("ns", "victim"),
+        pods: vec![PodKey::new("ns", "pod", "uid")],
+        reason: "PreemptionByWarpyard",
+        message: "gives way for ns/claimant".to_owned(),
+        after,
+        unless_started: false,
+    }
+}
+
+/// Evicts a gang of one pod; every scripted answer must be used.
+async fn evict(script: Vec<(Method, u16, Value)>) -> (EvictReport, Fenced) {
+    evict_as(request(Vec::new()), script).await
+}
+
+async fn evict_as(request: EvictRequest, script: Vec<(Method, u16, Value)>) -> (EvictReport, Fenced) {
+    let (writes, left) = writes(script);
+    let fenced = Fenced::default();
+    let holds = HoldWriter::start(writes.clone(), fenced.clone());
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let evictor = Evictor::start(writes, holds, fenced.clone(), sender);
+    evictor.evict(request);
+    // Who asks for what is not in the script panics on a task of its own, and then there is none.
+    let report = tokio::time::timeout(Duration::from_mins(10), reports.recv()).await;
+    let report = report.expect("in time").expect("a report");
+    evictor.stop().await;
+    assert!(left.lock().expect("the script").is_empty(), "answers left over: {:?}", report.outcome);
+    (report, fenced)
+}
+
+fn pod(uid: &str, leaves: bool) -> Value {
+    json!({ "metadata": { "uid": uid, "deletionTimestamp": leaves.then_some("2026-11-15T00:00:00Z") } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_told_why_and_then_deleted_and_what_is_unclear_is_tried_again() {
+    let told = || (Method::PATCH, 200, json!({}));
+    let deleted = || (Method::DELETE, 200, json!({}));
+    for script in [
+        vec![told(), deleted()],
+        vec![(Method::PATCH, 500, status(500, "who knows")), told(), deleted()],
+        vec![(Method::PATCH, 404, status(404, "gone"))],
+        vec![(Method::PATCH, 409, status(409, "uid")), (Method::GET, 200, pod("other", false))],
+        vec![(Method::PATCH, 422, status(422, "uid")), (Method::GET, 200, pod("other", false))],
+        vec![told(), (Method::DELETE, 404, status(404, "gone"))],
+        vec![told(), (Method::DELETE, 429, status(429, "later")), deleted()],
+        vec![told(), (Method::DELETE, 504, status(504, "who knows")), deleted()],
+        vec![told(), (Method::DELETE, 409, status(409, "uid")), (Method::GET, 200, pod("other", false))],
+        vec![told(), (Method::DELETE, 409, status(409, "uid")), (Method::GET, 200, pod("uid", true))],
+        vec![
+            told(),
+            (Method::DELETE, 409, status(409, "conflict")),
+            (Method::GET, 200, pod("uid", false)),
+            deleted(),
+        ],
+    ] {
+        let (report, _) = evict(script.clone()).await;
+        assert_eq!(report.outcome, EvictOutcome::Leaves, "{script:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_its_condition_is_not_deleted() {
+    let refused = || [(Method::PATCH, 403, status(403, "no right")), (Method::GET, 200, pod("uid", false))];
+    let (report, _) = evict((0..super::REFUSALS_MAX).flat_map(|_| refused()).collect()).await;
+    assert_eq!(report.outcome, EvictOutcome::Refused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fence_ends_it_all() {
+    let (report, fenced) = evict(vec![(Method::PATCH, 422, status(422, FENCE))]).await;
+    assert_eq!(report.outcome, EvictOutcome::Fenced);
+    assert!(fenced.is_fenced());
+}
+
+/// The claimant's Hold.
+fn hold() -> api_types::HoldSpec {
+    api_types::HoldSpec {
+        claimant: "claimant".to_owned(),
+        why: "Reclaim".to_owned(),
+        members: Vec::new(),
+        victims: Vec::new(),
+        expires: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
+        epoch: 1,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_could_not_be_told_yet_is_spared_when_its_hold_is_taken_back() {
+    let claimant = GangKey::new("ns", "claimant");
+    let written = (Method::POST, 201, json!({}));
+    let (writes, left) = writes(vec![written, (Method::PATCH, 500, status(500, "who knows"))]);
+    let holds = HoldWriter::start(writes.clone(), Fenced::default());
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let evictor = Evictor::start(writes, holds.clone(), Fenced::default(), sender);
+    holds.write(claimant.clone(), hold());
+    evictor.evict(request(vec![(claimant.clone(), jiff::Timestamp::UNIX_EPOCH)]));
+    // The first try fails; before the next one the Hold goes. Another try would find no answer in the script, and panic.
+    while !left.lock().expect("the script").is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    left.lock().expect("the script").push_back((Method::DELETE, 200, json!({})));
+    holds.delete(&claimant);
+    let report = tokio::time::timeout(Duration::from_mins(1), reports.recv()).await;
+    assert_eq!(report.expect("in time").expect("a report").outcome, EvictOutcome::Spared);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gang_of_which_one_pod_was_told_goes_whole_though_its_hold_is_taken_back() {
+    let claimant = GangKey::new("ns", "claimant");
+    let written = (Method::POST, 201, json!({}));
+    let told = (Method::PATCH, 200, json!({}));
+    let (writes, left) = writes(vec![written, told, (Method::DELETE, 500, status(500, "who knows"))]);
+    let holds = HoldWriter::start(writes.clone(), Fenced::default());
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let evictor = Evictor::start(writes, holds.clone(), Fenced::default(), sender);
+    holds.write(claimant.clone(), hold());
+    evictor.evict(request(vec![(claimant.clone(), jiff::Timestamp::UNIX_EPOCH)]));
+    while !left.lock().expect("the script").is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // Of the Hold, and of the pod.
+    left.lock().expect("the script").extend((0..2).map(|_| (Method::DELETE, 200, json!({}))));
+    holds.delete(&claimant);
+    let report = tokio::time::timeout(Duration::from_mins(1), reports.recv()).await;
+    assert_eq!(report.expect("in time").expect("a report").outcome, EvictOutcome::Leaves);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_to_go_before_the_hold_is_written_and_nobody_without_one() {
+    let claimant = GangKey::new("ns", "claimant");
+    let script = (0..2).map(|_| (Method::POST, 500, status(500, "who knows"))).collect();
+    let (writes, left) = writes(script);
+    let fenced = Fenced::default();
+    let holds = HoldWriter::start(writes.clone(), fenced.clone());
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let evictor = Evictor::start(writes, holds.clone(), fenced, sender);
+    holds.write(claimant.clone(), hold());
+    evictor.evict(request(vec![(claimant.clone(), jiff::Timestamp::UNIX_EPOCH)]));
+    // Any write to the pod would find no answer in the script, and panic.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(left.lock().expect("the script").is_empty() && reports.is_empty());
+    left.lock().expect("the script").push_back((Method::DELETE, 200, json!({})));
+    holds.delete(&claimant);
+    assert_eq!(reports.recv().await.expect("a report").outcome, EvictOutcome::Spared);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
+    let seen = |phase: &str| json!({ "metadata": { "uid": "uid" }, "status": { "phase": phase } });
+    let pending = |field: &str, state: &Value| json!({ "metadata": { "uid": "uid" }, "status": { "phase": "Pending", field: [state] } });
+    let initializes = json!({ "state": { "running": { "startedAt": "2026-11-15T00:00:00Z" } } });
+    let ended = json!({ "state": { "terminated": { "exitCode": 0 } } });
+    let again = json!({ "state": { "waiting": {} }, "lastState": { "terminated": { "exitCode": 1 } } });
+    let pulls = json!({ "state": { "waiting": { "reason": "ContainerCreating" } }, "lastState": {} });
+    for (script, expect) in [
+        (vec![(Method::GET, 200, seen("Running"))], EvictOutcome::Spared),
+        (vec![(Method::GET, 200, pending("initContainerStatuses", &initializes))], EvictOutcome::Spared),
+        (vec![(Method::GET, 200, pending("initContainerStatuses", &again))], EvictOutcome::Spared),
+        (vec![(Method::GET, 200, pending("containerStatuses", &ended))], EvictOutcome::Spared),
+        (
+            vec![
+                (Method::GET, 200, pending("containerStatuses", &pulls)),
+                (Method::PATCH, 200, json!({})),
+                (Method::DELETE, 200, json!({})),
+            ],
+            EvictOutcome::Leaves,
+        ),
+        (vec![(Method::GET, 500, status(500, "who knows"))], EvictOutcome::Spared),
+        (
+            vec![
+                (Method::GET, 200, seen("Pending")),
+                (Method::PATCH, 200, json!({})),
+                (Method::DELETE, 200, json!({})),
+            ],
+            EvictOutcome::Leaves,
+        ),
+    ] {
+        let (report, _) =
+            evict_as(EvictRequest { unless_started: true, ..request(Vec::new()) }, script).await;
+        assert_eq!(report.outcome, expect);
+    }
+}

@@ -1,0 +1,105 @@
+//! The same waiting pods on the same nodes, drained by one contender after the other, each on a fresh cluster.
+//!
+//! The clock runs from the first bound pod that an observer's watch sees to the last, so start-up and leader election do
+//! not count. Nobody plays the kubelets: nodes are created ready, and binds are all the load there is.
+
+use anyhow::Context;
+use api_types::names;
+use k8s_openapi::api::core::v1::Pod;
+use test_cluster::FakeNodes;
+
+use crate::bare::{Bare, Write};
+use crate::observer::{Observer, Span};
+use crate::usage;
+use crate::yard::{KUBE_SCHEDULER_QPS, Kubelets, NAMESPACE, PATIENCE, Yard, for_scheduler};
+
+const KUBE_SCHEDULER: &str = "default-scheduler";
+
+/// What waits, and where it may go.
+pub struct Load {
+    pub nodes: FakeNodes,
+    pub pods: Vec<Pod>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// Placements worked out beforehand, eight pods to a node.
+    Bare,
+    /// Upstream's, with raised limits.
+    KubeScheduler,
+    Ours,
+}
+
+/// How a contender fared.
+#[derive(Clone, Copy, Debug)]
+pub struct Result {
+    pub per_second: f64,
+    /// Of the scheduler's process since its start; none of bare calls.
+    pub cpu_millis_per_pod: f64,
+    /// The share of the drain that went into planning; only ours says.
+    pub planning_percent: f64,
+}
+
+impl Load {
+    /// Lets one contender drain it.
+    pub async fn drain(&self, contender: Contender) -> anyhow::Result<Result> {
+        eprintln!("{contender:?}: {} pods, {} nodes", self.pods.len(), self.nodes.count);
+        let yard = Yard::start(self.nodes.clone(), Kubelets::None).await?.with_open_queue().await?;
+        let scheduler = match contender {
+            Contender::Bare => "nobody",
+            Contender::KubeScheduler => KUBE_SCHEDULER,
+            Contender::Ours => names::SCHEDULER_NAME,
+        };
+        let pods = yard.create(for_scheduler(self.pods.clone(), scheduler)).await?;
+        let mut observer = Observer::start(&yard.client, NAMESPACE).await?;
+        let result = match contender {
+            Contender::Bare => self.drain_bare(&yard, &pods, &mut observer).await,
+            Contender::KubeScheduler => self.drain_by_kube_scheduler(&yard, &mut observer).await,
+            Contender::Ours => self.drain_by_ours(&yard, &mut observer).await,
+        };
+        let result = result.with_context(|| format!("{contender:?} did not drain the load"))?;
+        eprintln!(
+            "{contender:?}: {:.0} pods/s, {:.2} ms of CPU per pod, {:.2} % planning",
+            result.per_second, result.cpu_millis_per_pod, result.planning_percent
+        );
+        drop(observer);
+        yard.stop().await;
+        Ok(result)
+    }
+
+    async fn drain_bare(&self, yard: &Yard, pods: &[Pod], observer: &mut Observer) -> anyhow::Result<Result> {
+        let bare = Bare::start(yard).await?;
+        let node = |index: usize| format!("{}-{}", self.nodes.prefix, index / 8 % self.nodes.count);
+        bare.write(pods.iter().enumerate().map(|(index, pod)| Write::Bind(pod, node(index)))).await?;
+        let span = self.drained(observer).await?;
+        Ok(self.result(span, 0.0, 0.0))
+    }
+
+    async fn drain_by_kube_scheduler(&self, yard: &Yard, observer: &mut Observer) -> anyhow::Result<Result> {
+        yard.cluster.start_kube_scheduler(KUBE_SCHEDULER_QPS)?;
+        let span = self.drained(observer).await?;
+        let pids = yard.cluster.server_pids();
+        let (_, pid) = pids.iter().find(|(name, _)| name == "kube-scheduler").context("it runs")?;
+        Ok(self.result(span, usage::cpu_seconds(*pid)?, 0.0))
+    }
+
+    async fn drain_by_ours(&self, yard: &Yard, observer: &mut Observer) -> anyhow::Result<Result> {
+        let mut scheduler = yard.start_scheduler(&[]).await?;
+        let span = self.drained(observer).await?;
+        let cpu_seconds = usage::cpu_seconds(scheduler.pid())?;
+        Ok(self.result(span, cpu_seconds, scheduler.plan_seconds().await?))
+    }
+
+    async fn drained(&self, observer: &mut Observer) -> anyhow::Result<Span> {
+        observer.bound("", self.pods.len(), PATIENCE).await
+    }
+
+    fn result(&self, span: Span, cpu_seconds: f64, plan_seconds: f64) -> Result {
+        let pods = test_cluster::figures::count(self.pods.len());
+        Result {
+            per_second: span.per_second(self.pods.len()),
+            cpu_millis_per_pod: cpu_seconds * 1e3 / pods,
+            planning_percent: 100.0 * plan_seconds / span.last.duration_since(span.first).as_secs_f64(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! One-GPU pods in gangs: all members or none.
+
+use crate::contest::{Contender, Load};
+use crate::report::Report;
+use crate::yard::{NAMESPACE, gangs, nodes};
+
+const NODES: usize = 1_000;
+
+pub async fn run(count: usize, members: u32, report: Report) -> anyhow::Result<()> {
+    let id = format!("gang.{count}x{members}.ours_over_bare");
+    // A rehearsal has fewer gangs; where there is one, it has fewer members.
+    let (count, members) = match (report.is_rehearsal, count) {
+        (true, 1) => (1, members / 10),
+        (true, count) => (count.div_ceil(10), members),
+        (false, count) => (count, members),
+    };
+    let pods = gangs("gang", NAMESPACE, count, members, 1);
+    // All fit, also when there are fewer gangs and fewer nodes.
+    let load = Load { nodes: nodes(report.size(NODES).max(pods.len().div_ceil(8)), 1), pods };
+    let bare = load.drain(Contender::Bare).await?;
+    let ours = load.drain(Contender::Ours).await?;
+    let reference = format!(
+        "{:.0} pods/s; bare {:.0}; {count} gangs × {members}, {} nodes; bar: 0.8",
+        ours.per_second, bare.per_second, load.nodes.count
+    );
+    report.figure(&id, ours.per_second / bare.per_second, "ratio", &reference);
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! `cargo xtask bench scheduler`: the scheduler as a whole on the real API server, against kube-scheduler, against bare
+//! calls, and against the figures that KAI publishes of its own suite.
+//!
+//! ```text
+//!   drain.n1k  drain.n5k                   8,000 one-GPU pods     ours | bare binds | kube-scheduler
+//!   gang.250x8  gang.16x500  gang.1x8000   one-GPU pods in gangs  ours | bare binds
+//!   spread                                 100 groups of 20       ours | kube-scheduler
+//!   large                                  10,000 nodes, 100,000 pods: memory, and the time to the first plan
+//!   kai.fill  .gang512  .reclaim1  .reclaim4000  .verdict  .consolidation
+//! ```
+//!
+//! Each runs alone by its name, or by what its name begins with; without names, all do. What the servers were started
+//! with goes to stderr, figures to stdout.
+
+mod bare;
+mod contest;
+mod drain;
+mod gang;
+mod kai;
+mod large;
+mod observer;
+mod report;
+mod spread;
+mod usage;
+mod yard;
+
+use anyhow::ensure;
+use clap::Parser;
+
+use crate::report::Report;
+use crate::yard::{IN_FLIGHT_MAX, KUBE_SCHEDULER_QPS, NODE_LEASE_SECONDS};
+
+const SCENARIOS: [&str; 13] = [
+    "drain.n1k",
+    "drain.n5k",
+    "gang.250x8",
+    "gang.16x500",
+    "gang.1x8000",
+    "spread",
+    "large",
+    "kai.fill",
+    "kai.gang512",
+    "kai.reclaim1",
+    "kai.reclaim4000",
+    "kai.verdict",
+    "kai.consolidation",
+];
+
+/// The scheduler as a whole, on the real API server.
+#[derive(Parser)]
+struct Args {
+    /// Which scenarios, for example `drain.n1k` or `kai`; all without one.
+    scenarios: Vec<String>,
+    /// A tenth of the size, to see that everything works; prints no figures.
+    #[arg(long)]
+    rehearse: bool,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let report = Report { is_rehearsal: args.rehearse };
+    let chosen = chosen(&args.scenarios)?;
+    println!(
+        "{} cores; etcd without fsync; {IN_FLIGHT_MAX} calls in flight, ours and bare, without a limit per second; \
+         kube-scheduler qps {KUBE_SCHEDULER_QPS}, burst twice that; node leases {NODE_LEASE_SECONDS} s where KWOK runs",
+        std::thread::available_parallelism()?,
+    );
+    for scenario in chosen {
+        eprintln!("{scenario} …");
+        match scenario {
+            "drain.n1k" => drain::run("n1k", 1_000, report).await?,
+            "drain.n5k" => drain::run("n5k", 5_000, report).await?,
+            "gang.250x8" => gang::run(250, 8, report).await?,
+            "gang.16x500" => gang::run(16, 500, report).await?,
+            "gang.1x8000" => gang::run(1, 8_000, report).await?,
+            "spread" => spread::run(report).await?,
+            "large" => large::run(report).await?,
+            _ => kai::run(scenario, report).await?,
+        }
+    }
+    Ok(())
+}
+
+/// The scenarios whose names were given, or begin so.
+fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
+    let is_meant = |scenario: &str, name: &String| {
+        scenario.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    for name in names {
+        let known = SCENARIOS.iter().any(|scenario| is_meant(scenario, name));
+        ensure!(known, "there is no scenario {name}\n\nhint: there are {}", SCENARIOS.join(", "));
+    }
+    let is_chosen = |scenario: &&str| names.is_empty() || names.iter().any(|name| is_meant(scenario, name));
+    Ok(SCENARIOS.into_iter().filter(is_chosen).collect())
+}

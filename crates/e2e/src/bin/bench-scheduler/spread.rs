@@ -1,0 +1,58 @@
+//! 100 groups of 20 one-GPU pods: no two of a group on one host, and evenly over the racks.
+
+use k8s_openapi::api::core::v1::{Affinity, Pod, TopologySpreadConstraint};
+use serde_json::json;
+
+use crate::contest::{Contender, Load};
+use crate::report::Report;
+use crate::yard::{NAMESPACE, RACK, gangs, nodes};
+
+const GROUPS: usize = 100;
+const PODS_PER_GROUP: usize = 20;
+const NODES: usize = 1_000;
+/// Of 50 nodes each.
+const RACKS: usize = 20;
+const GROUP_LABEL: &str = "example.com/group";
+
+pub async fn run(report: Report) -> anyhow::Result<()> {
+    let groups = report.size(GROUPS);
+    let mut pods = gangs("pod", NAMESPACE, groups * PODS_PER_GROUP, 1, 1);
+    for (index, pod) in pods.iter_mut().enumerate() {
+        spread(pod, &format!("group-{}", index / PODS_PER_GROUP))?;
+    }
+    let load = Load { nodes: nodes(report.size(NODES).max(RACKS), RACKS), pods };
+    let bare = load.drain(Contender::Bare).await?;
+    let theirs = load.drain(Contender::KubeScheduler).await?;
+    let ours = load.drain(Contender::Ours).await?;
+    let reference = format!(
+        "{:.0} pods/s; kube-scheduler {:.0}, bare {:.0}; {groups} groups × {PODS_PER_GROUP}, {} nodes, {RACKS} racks, \
+         {:.2} % planning; bar: 8",
+        ours.per_second, theirs.per_second, bare.per_second, load.nodes.count, ours.planning_percent
+    );
+    let ratio = ours.per_second / theirs.per_second;
+    report.figure("spread.ours_over_kube_scheduler", ratio, "ratio", &reference);
+    Ok(())
+}
+
+/// Puts the pod into a group.
+fn spread(pod: &mut Pod, group: &str) -> anyhow::Result<()> {
+    let of_group = json!({ "matchLabels": { GROUP_LABEL: group } });
+    let affinity: Affinity = serde_json::from_value(json!({
+        "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [{
+            "labelSelector": of_group,
+            "topologyKey": "kubernetes.io/hostname",
+        }] },
+    }))?;
+    let over_racks: TopologySpreadConstraint = serde_json::from_value(json!({
+        "maxSkew": 1,
+        "topologyKey": RACK,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": of_group,
+    }))?;
+    let labels = pod.metadata.labels.get_or_insert_default();
+    labels.insert(GROUP_LABEL.to_owned(), group.to_owned());
+    let spec = pod.spec.get_or_insert_default();
+    spec.affinity = Some(affinity);
+    spec.topology_spread_constraints = Some(vec![over_racks]);
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! A scheduler that is started again whenever it ends, as a kubelet would.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use api_types::names;
+use test_cluster::TestCluster;
+use test_cluster::platform::{LeaseTimes, Platform, Service};
+
+/// How soon an end is noticed.
+const POLL: Duration = Duration::from_millis(20);
+
+/// One scheduler, kept alive.
+pub struct Keeper<'a> {
+    platform: Platform<'a>,
+    kubeconfig: PathBuf,
+    times: LeaseTimes,
+    /// The process that runs now.
+    pub service: Service,
+    /// How often it was started again.
+    pub restarts: usize,
+}
+
+impl<'a> Keeper<'a> {
+    /// Starts it with a pod of its own; it reaches the API server at `url`.
+    pub async fn start(cluster: &'a TestCluster, url: &str, times: LeaseTimes) -> anyhow::Result<Self> {
+        let login =
+            cluster.login_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT).await?;
+        let kubeconfig = cluster.kubeconfig_through(&login, url)?;
+        let platform = Platform::same_build(cluster);
+        let service = platform.scheduler_as("scheduler", &kubeconfig, times, "")?;
+        Ok(Self { platform, kubeconfig, times, service, restarts: 0 })
+    }
+
+    /// Does `work` while the scheduler is kept alive.
+    pub async fn while_alive<T>(
+        &mut self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        tokio::select! {
+            done = work => done,
+            error = self.keep() => Err(error),
+        }
+    }
+
+    /// Starts it again for ever; returns only if it cannot be started.
+    async fn keep(&mut self) -> anyhow::Error {
+        loop {
+            if let Some(status) = self.service.process().exit_status() {
+                self.restarts += 1;
+                println!("the scheduler ended ({status}) and is started again");
+                match self.platform.scheduler_as("scheduler", &self.kubeconfig, self.times, "") {
+                    Ok(service) => self.service = service,
+                    Err(error) => return error.into(),
+                }
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Gangs give way on the cluster: who is told first, in which order it is written, and what becomes of whom.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use api_types::{Hold, QueueSpec, ReclaimSpec, RunPhase};
+use e2e::objects::{create_namespace, create_queue_as, create_run, h100_nodes, h100s, run};
+use e2e::observe::{bound, phase_reached, placed, run_status};
+use e2e::preemptions::Witness;
+use e2e::wait;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde_json::json;
+use test_cluster::TestCluster;
+use test_cluster::platform::{LeaseTimes, Platform};
+
+/// One team owns half of two nodes, the other one nothing, and may borrow all of it; what is lent is taken back at once.
+pub async fn borrower_and_owner(client: &Client) -> anyhow::Result<()> {
+    create_queue_as(client, "acme", QueueSpec { quota: Some(h100s(24)), ..QueueSpec::default() }).await?;
+    for (team, quota) in [("owner", 8), ("borrower", 0)] {
+        create_namespace(client, team).await?;
+        let spec = QueueSpec {
+            parent: Some("acme".to_owned()),
+            quota: Some(h100s(quota)),
+            limit: Some(h100s(16)),
+            reclaim: Some(ReclaimSpec { grace_seconds: 0, min_run_seconds: 0 }),
+            namespaces: vec![team.to_owned()],
+            ..QueueSpec::default()
+        };
+        create_queue_as(client, team, spec).await?;
+    }
+    Ok(())
+}
+
+async fn no_holds(client: &Client) -> anyhow::Result<()> {
+    let holds: Api<Hold> = Api::all(client.clone());
+    wait::until("no hold is left", Duration::from_secs(20), || async {
+        Ok(holds.list(&ListParams::default()).await?.items.is_empty().then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gang_that_borrows_gives_way_for_the_owner_and_starts_again_when_there_is_room()
+-> anyhow::Result<()> {
+    let cluster = TestCluster::builder().nodes(h100_nodes("node", 2)).start().await?;
+    let client = cluster.admin_client();
+    let platform = Platform::debug(&cluster);
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut controllers = platform.controllers("controllers").await?;
+    tokio::try_join!(scheduler.ready(), controllers.ready())?;
+    borrower_and_owner(&client).await?;
+    let witness = Witness::start(&client).await?;
+
+    create_run(&client, "borrower", "big", run("borrower", 2, 8, None)).await?;
+    phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
+    create_run(&client, "owner", "own", run("owner", 1, 8, None)).await?;
+    phase_reached(&client, "owner", "own", RunPhase::Running).await?;
+    ensure!(placed(&client, "borrower").await? == 0, "the gang went whole");
+    no_holds(&client).await?;
+    let waiting = wait::until("its run says that it was preempted", Duration::from_secs(20), || async {
+        let status = run_status(&client, "borrower", "big").await?;
+        Ok((status.reason.as_deref() == Some("Preempted")).then_some(status))
+    })
+    .await?;
+    ensure!(waiting.phase == RunPhase::Pending, "it waits and has not failed: {waiting:?}");
+    let message = waiting.message.context("a sentence")?;
+    ensure!(message.contains("owner/own-1") && message.contains("takes back"), "{message}");
+
+    let seen = witness.finish().await?;
+    let told = seen.told_to_go("borrower");
+    ensure!(told.len() == 2, "both pods were told: {told:?}");
+    for pod in &told {
+        ensure!(seen.hold_written < Some(pod.told), "the hold came first: {seen:?}");
+        ensure!(pod.deleted > Some(pod.told), "the condition came before the deletion: {pod:?}");
+        ensure!(pod.message.contains("owner/own-1"), "{pod:?}");
+    }
+    ensure!(
+        seen.hold_deleted > seen.last_bound("owner"),
+        "the hold stood until its gang was bound: {seen:?}"
+    );
+
+    // Nobody is evicted twice, and nobody is lost: with more room, both run.
+    cluster.add_fake_nodes(&h100_nodes("late", 1)).await?;
+    phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
+    ensure!(run_status(&client, "owner", "own").await?.phase == RunPhase::Running, "the owner runs on");
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_leader_goes_on_with_the_preemption_that_the_old_one_began() -> anyhow::Result<()> {
+    for failpoint in ["before-evictions", "between-condition-and-delete"] {
+        let cluster = TestCluster::builder().nodes(h100_nodes("node", 2)).start().await?;
+        let client = cluster.admin_client();
+        let platform = Platform::debug(&cluster);
+        let mut first =
+            platform.scheduler("first", LeaseTimes::Short, &format!("{failpoint}=sleep(600000)")).await?;
+        let mut controllers = platform.controllers("controllers").await?;
+        tokio::try_join!(first.ready(), controllers.ready())?;
+        borrower_and_owner(&client).await?;
+        create_run(&client, "borrower", "big", run("borrower", 2, 8, None)).await?;
+        phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
+        create_run(&client, "owner", "own", run("owner", 1, 8, None)).await?;
+        first.wait_for_line("Reached failpoint.", Duration::from_secs(30)).await?;
+        let holds: Api<Hold> = Api::namespaced(client.clone(), "owner");
+        let hold = holds.list(&ListParams::default()).await?.items.pop().context("its hold is written")?;
+        ensure!(hold.spec.claimant == "own-1" && hold.spec.why == "Reclaim", "{:?}", hold.spec);
+        ensure!(bound(&client, "borrower").await? == 2, "nobody has left yet");
+        first.kill();
+
+        let mut second = platform.scheduler("second", LeaseTimes::Short, "").await?;
+        second.ready().await?;
+        phase_reached(&client, "owner", "own", RunPhase::Running).await?;
+        no_holds(&client).await?;
+        ensure!(run_status(&client, "borrower", "big").await?.phase == RunPhase::Pending, "it waits");
+        cluster.stop().await;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claimant_that_is_no_more_spares_who_was_not_told_yet() -> anyhow::Result<()> {
+    let cluster = TestCluster::builder().nodes(h100_nodes("node", 2)).start().await?;
+    let client = cluster.admin_client();
+    let platform = Platform::debug(&cluster);
+    let mut first = platform.scheduler("first", LeaseTimes::Short, "before-evictions=sleep(600000)").await?;
+    let mut controllers = platform.controllers("controllers").await?;
+    tokio::try_join!(first.ready(), controllers.ready())?;
+    borrower_and_owner(&client).await?;
+    create_run(&client, "borrower", "big", run("borrower", 2, 8, None)).await?;
+    phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
+    create_run(&client, "owner", "own", run("owner", 1, 8, None)).await?;
+    first.wait_for_line("Reached failpoint.", Duration::from_secs(30)).await?;
+    first.kill();
+    let runs: Api<api_types::Run> = Api::namespaced(client.clone(), "owner");
+    runs.delete("own", &DeleteParams::default()).await?;
+    wait::until("the claimant's pods are gone", Duration::from_secs(30), || async {
+        Ok(e2e::observe::pods(&client, "owner").await?.is_empty().then_some(()))
+    })
+    .await?;
+
+    let mut second = platform.scheduler("second", LeaseTimes::Short, "").await?;
+    second.ready().await?;
+    no_holds(&client).await?;
+    wait::holds("the borrower is left alone", Duration::from_secs(5), || async {
+        Ok(run_status(&client, "borrower", "big").await?.phase == RunPhase::Running)
+    })
+    .await?;
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gang_whose_disruption_budget_allows_nothing_does_not_give_way() -> anyhow::Result<()> {
+    let cluster = TestCluster::builder().nodes(h100_nodes("node", 2)).start().await?;
+    let client = cluster.admin_client();
+    let platform = Platform::debug(&cluster);
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut controllers = platform.controllers("controllers").await?;
+    tokio::try_join!(scheduler.ready(), controllers.ready())?;
+    borrower_and_owner(&client).await?;
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), "borrower");
+    let budget = serde_json::from_value(json!({
+        "metadata": { "name": "all" }, "spec": { "minAvailable": 2, "selector": {} },
+    }))?;
+    budgets.create(&PostParams::default(), &budget).await?;
+    create_run(&client, "borrower", "big", run("borrower", 2, 8, None)).await?;
+    phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
+    create_run(&client, "owner", "own", run("owner", 1, 8, None)).await?;
+    wait::holds("nobody gives way", Duration::from_secs(5), || async {
+        Ok(placed(&client, "borrower").await? == 2)
+    })
+    .await?;
+    budgets.delete("all", &DeleteParams::default()).await?;
+    phase_reached(&client, "owner", "own", RunPhase::Running).await?;
+    cluster.stop().await;
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! No more pods of a disruption budget go than it allows.
+
+use cluster_model::plan::Plan;
+
+use crate::facts::Facts;
+use crate::violation::Violation;
+
+/// Those that the plan evicts, and those that were told to go before and are still there, or gone since the budget was
+/// heard of, counted budget by budget.
+pub(crate) fn budgets_are_kept(facts: &Facts<'_>, plan: &Plan, violations: &mut Vec<Violation>) {
+    for budget in &facts.budgets {
+        let pods_of = |gang| {
+            let seen = facts.members(gang).filter(|member| member.runs_on().is_some());
+            seen.filter(|member| budget.covers(member.pod)).count()
+        };
+        let evicted: usize = plan.evictions.iter().map(|eviction| pods_of(&eviction.gang)).sum();
+        let bound = |gang| {
+            let seen = facts.members(gang).filter(|member| member.pod.node.is_some());
+            seen.filter(|member| budget.covers(member.pod)).count()
+        };
+        let leaving: usize = facts.evicting.keys().map(|gang| bound(gang)).sum();
+        if evicted > 0 && evicted + leaving.max(budget.told as usize) > budget.allowed as usize {
+            violations.push(Violation::BudgetExceeded(budget.key.clone()));
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The loop: take in what changed, plan once, hand over what was decided. Synchronous between two waits, on a
+//! thread of its own.
+//!
+//! ```text
+//!   wait ─► take in for ≤ 10 ms ─► all listed, something changed? ─► plan ─► hold, evict, assume, bind
+//!     ▲                                                               │
+//!     └───────────────── tell people why gangs wait ◄─────────────────┘
+//! ```
+//!
+//! | | |
+//! |---|---|
+//! | `observe.rs` | what is noted for those who ask, and for operators |
+//! | `hand_over.rs` | placements become binds |
+//! | `rooms.rs` | evictions and holds go to those who write them, and end when they have served |
+//! | `restore.rs` | what the leader before left under way |
+//! | `settle.rs` | what became of binds |
+//! | `tell.rs` | what people are told |
+
+mod hand_over;
+mod observe;
+mod restore;
+mod rooms;
+mod settle;
+mod tell;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::Hold;
+use cluster_apply::{
+    BindReport, Binder, EventWriter, EvictReport, Evictor, HoldWriter, StatusWriter, Target,
+};
+use cluster_model::plan::{Plan, WaitingGang};
+use cluster_model::{Change, ClusterState, GangKey, QueueName, SavedAccounts};
+use cluster_watch::{Kind, Message};
+use jiff::Timestamp;
+use placement::Policy;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use self::rooms::Rooms;
+use self::settle::Retries;
+use self::tell::{EXPLAIN_PACE, Told};
+use crate::absent::{Absent, Ended};
+use crate::lag::Lag;
+use crate::metrics::Metrics;
+use crate::record::Record;
+use crate::spans::Spans;
+use crate::tell::desk::Desk;
+use crate::tell::learned::Teller;
+use crate::unwind::{Unwinding, is_in_part};
+
+/// Changes are gathered for this long after the first one, so that a gang's pods are planned together.
+const COALESCE: Duration = Duration::from_millis(10);
+/// Plans are made again at least so often while one of them asked for it: `Instant`s have no room for centuries.
+const LOOK_AGAIN_MAX: Duration = Duration::from_hours(24);
+
+/// The loop and what it remembers.
+pub struct Planner {
+    state: ClusterState,
+    policy: Policy,
+    synced: BTreeSet<Kind>,
+    planned: Option<u64>,
+    /// When to plan again though nothing happens: the last plan said so.
+    look_again_at: Option<Instant>,
+    outputs: Outputs,
+    retries: Retries,
+    rooms: Rooms,
+    unwinding: Unwinding,
+    absent: Absent,
+    waiting: Vec<WaitingGang>,
+    told: BTreeMap<GangKey, Told>,
+    explain_at: Option<Instant>,
+    explained: Instant,
+    measured: Option<Instant>,
+    lag: Lag,
+    leftovers: Leftovers,
+}
+
+/// What an operator chose.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// By what is decided.
+    pub policy: Policy,
+    /// How long a gang stays bound in part when nothing gets on.
+    pub unwind_after: Duration,
+}
+
+/// What the leader before left, as it was listed before the first plan.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    /// Runs that it said wait; taken back unless the first plan says so too.
+    pub runs: Vec<Target>,
+    /// Room that it kept.
+    pub holds: Vec<Hold>,
+    /// What queues had used and saved.
+    pub accounts: Vec<(QueueName, SavedAccounts)>,
+}
+
+/// Where decisions go.
+pub struct Outputs {
+    /// Binds.
+    pub binder: Binder,
+    /// Pods that are told to go.
+    pub evictor: Evictor,
+    /// Room that is kept.
+    pub holds: HoldWriter,
+    /// What people should see.
+    pub events: EventWriter,
+    /// The epoch in which we lead.
+    pub epoch: i64,
+    /// Reasons and queue numbers.
+    pub status: StatusWriter,
+    /// Gangs that seem to miss members.
+    pub questions: mpsc::UnboundedSender<GangKey>,
+    /// Numbers for operators.
+    pub metrics: Metrics,
+    /// Those who ask why and when.
+    pub teller: Teller,
+    /// The file that the history goes to, if there is one.
+    pub record: Option<Record>,
+    /// Traces for a collector, if there is one.
+    pub spans: Option<Spans>,
+}
+
+impl Outputs {
+    /// Begins nothing more, and waits for what is under way, for as long as the server takes to give it up.
+    pub async fn stop(self) {
+        tokio::join!(self.binder.stop(), self.evictor.stop());
+    }
+}
+
+/// Where changes come from.
+pub struct Inputs {
+    /// The watches.
+    pub watches: mpsc::Receiver<Message>,
+    /// What became of binds.
+    pub reports: mpsc::UnboundedReceiver<BindReport>,
+    /// What became of evictions.
+    pub evictions: mpsc::UnboundedReceiver<EvictReport>,
+    /// Members of gangs that ended, for [`Outputs::questions`].
+    pub answers: mpsc::UnboundedReceiver<Ended>,
+    /// Where somebody may ask for a plan of now.
+    pub desk: Arc<Desk>,
+    /// Ends the loop.
+    pub stop: CancellationToken,
+}
+
+#[expect(clippy::large_enum_variant, reason = "nearly every input is a change")]
+enum Input {
+    Watch(Message),
+    Report(BindReport),
+    Evicted(EvictReport),
+    Answer(Ended),
+    Asked,
+    Timer,
+    Stop,
+}
+
+impl Planner {
+    /// A loop that knows nothing yet.
+    pub fn new(settings: Settings, outputs: Outputs, leftovers: Leftovers) -> Self {
+        Self {
+            state: ClusterState::default(),
+            policy: settings.policy,
+            synced: BTreeSet::new(),
+            planned: None,
+            look_again_at: None,
+            outputs,
+            retries: Retries::default(),
+            rooms: Rooms::default(),
+            unwinding: Unwinding::new(settings.unwind_after),
+            absent: Absent::default(),
+            waiting: Vec::new(),
+            told: BTreeMap::new(),
+            explain_at: None,
+            explained: Instant::now(),
+            measured: None,
+            lag: Lag::default(),
+            leftovers,
+        }
+    }
+
+    /// Runs until it is told to stop; gives its outputs back, so that writes in flight can be waited for.
+    pub async fn run(mut self, mut inputs: Inputs, on_first_plan: impl FnOnce()) -> Outputs {
+        let mut on_first_plan = Some(on_first_plan);
+        loop {
+            let mut deadline = self.next_timer();
+            loop {
+                let input = inputs.next(deadline).await;
+                // What was held until now counts for the queues that held it.
+                self.state.advance(Timestamp::now());
+                match input {
+                    Input::Stop => {
+                        self.observe_end();
+                        return self.outputs;
+                    }
+                    Input::Timer => break,
+                    Input::Watch(message) => self.take_in(message),
+                    Input::Report(report) => self.settle(report),
+                    Input::Evicted(report) => self.settle_eviction(&report),
+                    Input::Answer(answer) => self.note_ended(&answer),
+                    // Somebody wants to know how things are now. Before the first plan that is on its way anyhow, and
+                    // a moment that has passed would keep the watches from being read.
+                    Input::Asked if self.planned.is_none() => {}
+                    Input::Asked => self.look_again_at = Some(Instant::now()),
+                }
+                // The first input starts the clock; what is known to be due does not wait for it.
+                let coalesced = Instant::now() + COALESCE;
+                deadline = Some(deadline.filter(|deadline| *deadline < coalesced).unwrap_or(coalesced));
+            }
+            let now = Instant::now();
+            self.retry_due(now);
+            for gang in self.absent.take_due(now) {
+                // Without a receiver the process is ending.
+                let _ = self.outputs.questions.send(gang);
+            }
+            let is_due = self.look_again_at.is_some_and(|at| at <= now);
+            if self.synced.len() == Kind::ALL.len()
+                && (is_due || self.planned != Some(self.state.generation()))
+            {
+                if self.planned.is_none() {
+                    self.restore();
+                }
+                self.plan();
+                if let Some(first) = on_first_plan.take() {
+                    first();
+                }
+            }
+            self.explain_if_due(now);
+            self.measure_if_due(now, inputs.watches.len());
+            if self.unwinding.next().is_some_and(|at| at <= now) {
+                self.unwind(now);
+            }
+        }
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let moments = [
+            self.retries.next(),
+            self.absent.next(),
+            self.unwinding.next(),
+            self.explain_at,
+            self.look_again_at,
+        ];
+        moments.into_iter().flatten().min()
+    }
+
+    fn take_in(&mut self, message: Message) {
+        match message {
+            Message::Change(change) => {
+                match &change {
+                    // One that comes back under the same name has an empty status.
+                    Change::QueueGone(queue) => self.outputs.status.forget(&Target::Queue(queue.clone())),
+                    Change::PodGone(pod) => {
+                        self.retries.ended(pod);
+                        self.rooms.landed(pod);
+                    }
+                    _ => {}
+                }
+                self.observe_change(&change);
+                self.state.apply(change);
+            }
+            Message::Synced(kind) => {
+                self.synced.insert(kind);
+            }
+        }
+    }
+
+    fn plan(&mut self) {
+        let started = Instant::now();
+        // The state's time never goes back, though the clock may.
+        let made_at = Timestamp::now().max(self.state.now());
+        let plan = placement::plan(&mut self.state, &self.policy, made_at);
+        let took = started.elapsed();
+        self.outputs.metrics.plan_seconds.observe(took.as_secs_f64());
+        let (gangs, waiting) = (plan.placements.len(), plan.waiting.len());
+        debug!(generation = plan.generation, gangs, waiting, took_seconds = took.as_secs_f64(), "Planned.");
+        #[cfg(debug_assertions)]
+        self.judge(&plan);
+        self.observe_plan(&plan, took);
+        self.make_room(&plan);
+        self.hand_over(&plan);
+        self.clear_rooms();
+        self.planned = Some(self.state.generation());
+        // In whole milliseconds, rounded up: a moment too early would find nothing new.
+        self.look_again_at = plan.look_again_at.map(|at| {
+            let milliseconds = at.as_millisecond() - made_at.as_millisecond() + 1;
+            started + Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0)).min(LOOK_AGAIN_MAX)
+        });
+        self.waiting = plan.waiting;
+        let state = &self.state;
+        let in_part = |gang: &GangKey| state.gang(gang).is_some_and(|gang| is_in_part(state, gang));
+        self.absent.update(&self.waiting, in_part, Instant::now());
+        if self.explain_at.is_none() {
+            self.explain_at = Some(self.explained + EXPLAIN_PACE);
+        }
+    }
+
+    /// In debug builds the independent judge must agree with every plan.
+    #[cfg(debug_assertions)]
+    fn judge(&self, plan: &Plan) {
+        let violations = plan_check::check_plan(&self.state, plan, &self.policy);
+        for violation in &violations {
+            tracing::error!(%violation, "The plan is wrong.");
+        }
+        assert!(violations.is_empty(), "the planner made a wrong plan, see the log");
+    }
+}
+
+impl Inputs {
+    async fn next(&mut self, deadline: Option<Instant>) -> Input {
+        let timer = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // In this order: an end is not delayed by changes, and neither is a plan that is due.
+            biased;
+            () = self.stop.cancelled() => Input::Stop,
+            () = timer => Input::Timer,
+            Some(report) = self.reports.recv() => Input::Report(report),
+            Some(report) = self.evictions.recv() => Input::Evicted(report),
+            Some(answer) = self.answers.recv() => Input::Answer(answer),
+            () = self.desk.plan_again() => Input::Asked,
+            message = self.watches.recv() => message.map_or(Input::Stop, Input::Watch),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Room that is made for a gang: who is told to go, what is kept for whom, and until when.
+//!
+//! ```text
+//!   plan says so ─► Hold written ─► those in the way told to go ─► they are gone: the gang lands ─► bound ─► Hold deleted
+//!                        │                                             │
+//!                        └── expired, or the gang is no more ──────────┴─► Hold deleted, who was not told is spared
+//! ```
+//!
+//! What is decided is the plan's. What is kept here is only which Holds there are, so that each is deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api_types::conditions::pod::{PREEMPTED, START_FAILED};
+use api_types::hold::{HeldMember, HoldSpec, HoldVictim};
+use cluster_apply::{EventRequest, EvictOutcome, EvictReport, EvictRequest};
+use cluster_model::plan::{Eviction, GangPlacement, Hold, Plan};
+use cluster_model::{ClusterState, GangKey, Place, PodKey};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use super::Planner;
+use crate::explain;
+use crate::unwind::Unwound;
+
+/// Which Holds the API server has, or is about to have.
+#[derive(Debug, Default)]
+pub(super) struct Rooms {
+    written: BTreeSet<GangKey>,
+    /// Gangs that were placed where they were held, and how many of their pods are not bound yet.
+    landing: BTreeMap<GangKey, usize>,
+    /// Those pods.
+    unbound: BTreeMap<PodKey, GangKey>,
+}
+
+impl Rooms {
+    /// A gang is placed: its Hold stays until it is bound, so that nobody takes its room if we die before.
+    pub fn lands(&mut self, placement: &GangPlacement) {
+        if !self.written.contains(&placement.gang) {
+            return;
+        }
+        for member in &placement.members {
+            if self.unbound.insert(member.pod.clone(), placement.gang.clone()).is_none() {
+                *self.landing.entry(placement.gang.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    /// A pod is bound, or gone.
+    pub fn landed(&mut self, pod: &PodKey) {
+        let Some(gang) = self.unbound.remove(pod) else { return };
+        if let Some(left) = self.landing.get_mut(&gang) {
+            *left -= 1;
+            if *left == 0 {
+                self.landing.remove(&gang);
+            }
+        }
+    }
+
+    /// A Hold is written from now on.
+    pub fn note_written(&mut self, gang: GangKey) {
+        self.written.insert(gang);
+    }
+
+    /// Holds that have served: nothing is held for the gang any more, and it does not land.
+    fn take_served(&mut self, state: &ClusterState) -> Vec<GangKey> {
+        let is_served =
+            |gang: &GangKey| state.held_members(gang).next().is_none() && !self.landing.contains_key(gang);
+        let served: Vec<GangKey> = self.written.iter().filter(|gang| is_served(gang)).cloned().collect();
+        for gang in &served {
+            self.written.remove(gang);
+        }
+        served
+    }
+}
+
+impl Planner {
+    /// Keeps what the plan keeps, and tells those to go that it tells to.
+    pub(super) fn make_room(&mut self, plan: &Plan) {
+        self.release_expired(plan.made_at);
+        // Before anything is held: whom a moved gang has where is read from where it runs.
+        let leaving: Vec<_> =
+            plan.evictions.iter().map(|it| (it, pods_to_leave(&self.state, &it.gang))).collect();
+        for eviction in &plan.evictions {
+            self.state.mark_evicting(&eviction.gang, &eviction.claimant);
+        }
+        for hold in &plan.holds {
+            if let Err(error) = self.state.hold(hold) {
+                error!(gang = %hold.gang, %error, "The plan does not fit the state it was made from.");
+                self.state.release(&hold.gang);
+                continue;
+            }
+            let hold_object = hold_spec(hold, &leaving, self.outputs.epoch);
+            info!(gang = %hold.gang, victims = hold_object.victims.len(), why = hold_object.why, "Holds room.");
+            self.rooms.note_written(hold.gang.clone());
+            self.outputs.holds.write(hold.gang.clone(), hold_object);
+        }
+        for (eviction, pods) in leaving {
+            info!(gang = %eviction.gang, claimant = %eviction.claimant, why = ?eviction.why, "Evicting gang.");
+            let request = evict_request(eviction, pods, &plan.holds);
+            self.tell_of(&request, explain::happened(eviction.why));
+            self.outputs.evictor.evict(request);
+        }
+    }
+
+    fn release_expired(&mut self, now: Timestamp) {
+        let is_over = |(gang, until): (&GangKey, Timestamp)| (until <= now).then(|| gang.clone());
+        let expired: Vec<GangKey> = self.state.held_gangs().filter_map(is_over).collect();
+        for gang in expired {
+            warn!(%gang, "Gave up the room held for a gang: those in its way did not leave in time.");
+            let held = self.state.held_members(&gang).next();
+            if let Some(pod) = held.map(|id| self.state.pod(id).pod().key.clone()) {
+                let note = "gave up the room that was held for it: those in its way did not leave in time";
+                let event =
+                    EventRequest { pod, reason: "HoldExpired", action: "Release", note: note.to_owned() };
+                self.outputs.events.submit(event);
+            }
+            self.state.release(&gang);
+        }
+    }
+
+    /// One event for a gang, about its first pod.
+    fn tell_of(&self, request: &EvictRequest, reason: &'static str) {
+        if let Some(pod) = request.pods.first().cloned() {
+            let note = format!("gang {}: {}", request.gang, request.message);
+            self.outputs.events.submit(EventRequest { pod, reason, action: "Evict", note });
+        }
+    }
+
+    /// Takes gangs off their nodes that cannot go on as they are.
+    pub(super) fn unwind(&mut self, now: Instant) {
+        let failing = self.failing_gangs();
+        let found = self.unwinding.update(&self.state, &self.waiting, &failing, now);
+        for Unwound { gang, why, unless_started } in found {
+            let pods = pods_to_leave(&self.state, &gang);
+            warn!(%gang, pods = pods.len(), why, "Unwinding gang.");
+            let (reason, after) = (START_FAILED, Vec::new());
+            self.outputs.evictor.evict(EvictRequest {
+                gang,
+                pods,
+                reason,
+                message: why,
+                after,
+                unless_started,
+            });
+        }
+    }
+
+    /// Deletes Holds that have served.
+    pub(super) fn clear_rooms(&mut self) {
+        for gang in self.rooms.take_served(&self.state) {
+            self.outputs.holds.delete(&gang);
+        }
+    }
+
+    /// Who leaves is seen in the watch; who was spared may be asked again.
+    pub(super) fn settle_eviction(&mut self, report: &EvictReport) {
+        match report.outcome {
+            EvictOutcome::Leaves | EvictOutcome::Fenced => {}
+            // One that was to be unwound and has started stays noted, and is not asked again.
+            EvictOutcome::Spared => self.state.spare(&report.gang),
+            EvictOutcome::Refused => self.keep_refused(&report.gang),
+        }
+    }
+
+    /// A gang cannot be evicted: it stays, and may be asked for others. Its claimant looks elsewhere at once, and does not
+    /// ask it again.
+    fn keep_refused(&mut self, gang: &GangKey) {
+        error!(%gang, "A gang cannot be evicted.");
+        let claimant = self.state.gang(gang).and_then(|known| known.evicting()).cloned();
+        self.state.stop_evicting(gang);
+        if let Some(claimant) = claimant {
+            self.state.release(&claimant);
+            // Where it was to be moved to.
+            self.state.release(gang);
+        }
+        self.unwinding.refused(gang, Instant::now());
+    }
+}
+
+/// Pods of a gang that have a node, or are about to, and are not being deleted.
+pub(super) fn pods_to_leave(state: &ClusterState, gang: &GangKey) -> Vec<PodKey> {
+    let members = state.gang(gang).into_iter().flat_map(cluster_model::Gang::members);
+    let has_node = |place: Option<Place>| matches!(place, Some(Place::Bound | Place::Assumed));
+    members
+        .map(|id| state.pod(id))
+        .filter(|member| has_node(member.place()) && !member.pod().terminating)
+        .map(|member| member.pod().key.clone())
+        .collect()
+}
+
+fn hold_spec(hold: &Hold, leaving: &[(&Eviction, Vec<PodKey>)], epoch: i64) -> HoldSpec {
+    let for_it = leaving.iter().filter(|(eviction, _)| eviction.claimant == hold.gang);
+    let member = |it: &cluster_model::plan::MemberPlacement| HeldMember {
+        uid: it.pod.uid.to_string(),
+        node: it.node.to_string(),
+    };
+    let victim = |(eviction, pods): &(&Eviction, Vec<PodKey>)| HoldVictim {
+        namespace: eviction.gang.namespace.to_string(),
+        gang: eviction.gang.name.to_string(),
+        uids: pods.iter().map(|pod| pod.uid.to_string()).collect(),
+    };
+    HoldSpec {
+        claimant: hold.gang.name.to_string(),
+        why: for_it.clone().next().map_or("Room", |(eviction, _)| explain::rule(eviction.why)).to_owned(),
+        members: hold.members.iter().map(member).collect(),
+        victims: for_it.map(victim).collect(),
+        expires: Time(hold.expires),
+        epoch,
+    }
+}
+
+fn evict_request(eviction: &Eviction, pods: Vec<PodKey>, holds: &[Hold]) -> EvictRequest {
+    // A gang that is moved keeps its place elsewhere, and that is written first as well.
+    let moved = eviction.moves.then_some(&eviction.gang);
+    let awaited = [Some(&eviction.claimant), moved];
+    let is_awaited = |hold: &&Hold| awaited.contains(&Some(&hold.gang));
+    EvictRequest {
+        gang: eviction.gang.clone(),
+        pods,
+        reason: PREEMPTED,
+        message: explain::eviction(&eviction.claimant, explain::rule(eviction.why)),
+        after: holds.iter().filter(is_awaited).map(|hold| (hold.gang.clone(), hold.expires)).collect(),
+        unless_started: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cluster_apply::{EvictOutcome, EvictReport};
+    use cluster_model::plan::{Hold, MemberPlacement};
+    use cluster_model::{Change, GangKey, Node, Pod, PodKey};
+    use jiff::Timestamp;
+
+    use crate::planner::testing::planner;
+
+    #[tokio::test]
+    async fn who_cannot_be_evicted_stays_and_its_claimant_asks_others() {
+        let key = |name: &str| GangKey::new("ns", name);
+        let pod = |name: &str| Pod::new(PodKey::new("ns", name, name), key(name));
+        let mut planner = planner();
+        planner.state.apply(Change::Node(Node::new("node")));
+        planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..pod("victim") }));
+        planner.state.apply(Change::Pod(pod("claimant")));
+        let (victim, claimant) = (key("victim"), key("claimant"));
+        planner.state.mark_evicting(&victim, &claimant);
+        let member = MemberPlacement {
+            pod: PodKey::new("ns", "claimant", "claimant"),
+            node: "node".into(),
+            devices: Vec::new(),
+        };
+        let hold = Hold { gang: claimant.clone(), members: vec![member], expires: Timestamp::MAX };
+        planner.state.hold(&hold).expect("it waits");
+        let outcome = EvictOutcome::Refused;
+        planner.settle_eviction(&EvictReport { gang: victim.clone(), outcome, took: Duration::ZERO });
+        assert_eq!(planner.state.evicting_gangs().len(), 0, "it may be asked for others, and be unwound");
+        assert!(planner.state.was_evicted_for(&victim, &claimant), "the same does not ask it again");
+        assert_eq!(planner.state.held_gangs().len(), 0, "the claimant looks elsewhere");
+    }
+}

@@ -1,0 +1,46 @@
+//! A planner whose API server never answers, for tests.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Writes};
+use kube::client::Body;
+use placement::Policy;
+use tokio::sync::mpsc;
+
+use super::{Leftovers, Outputs, Planner, Settings};
+use crate::metrics::Metrics;
+use crate::tell::learned::Teller;
+
+/// It has an empty cluster, and decides as installed.
+pub(super) fn planner() -> Planner {
+    let service = tower::service_fn(|_: http::Request<Body>| {
+        std::future::pending::<Result<http::Response<Body>, Infallible>>()
+    });
+    let writes = Writes::new(kube::Client::new(service, "default"), Duration::from_secs(4));
+    let status = StatusWriter::start(writes.clone(), Fenced::default());
+    let (reports, _) = mpsc::unbounded_channel();
+    let binder = Binder::start(writes.clone(), 1, status.clone(), Fenced::default(), reports);
+    let holds = HoldWriter::start(writes.clone(), Fenced::default());
+    let (evictions, _) = mpsc::unbounded_channel();
+    let events = EventWriter::start(writes.clone(), Fenced::default(), String::new());
+    let evictor = Evictor::start(writes, holds.clone(), Fenced::default(), evictions);
+    let (questions, _) = mpsc::unbounded_channel();
+    let (metrics, _) = Metrics::new();
+    let outputs = Outputs {
+        binder,
+        evictor,
+        holds,
+        events,
+        epoch: 1,
+        status,
+        questions,
+        metrics,
+        teller: Teller::new(Arc::default()),
+        record: None,
+        spans: None,
+    };
+    let settings = Settings { policy: Policy::installed(), unwind_after: Duration::from_secs(45) };
+    Planner::new(settings, outputs, Leftovers::default())
+}

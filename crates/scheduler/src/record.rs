@@ -1,0 +1,121 @@
+//! The cluster's history, written to a file as a trace for `warpyard simulate`. The planning thread hands lines to a
+//! thread that writes them; when that falls behind, lines are left out and counted, and nothing waits.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+use cluster_model::{Change, ClusterState};
+use jiff::Timestamp;
+use simulator::Recorder;
+use tracing::{error, warn};
+
+/// Lines that may wait to be written, some 300 bytes each: a list of 10,000 nodes comes at once.
+const LINES_MAX: usize = 65_536;
+/// A file that is larger is put aside as `FILE.1`, in place of the one before: twice this is the most that is kept.
+const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// The planning thread's end.
+pub struct Record {
+    recorder: Recorder,
+    lines: SyncSender<String>,
+    /// Whether the file is new, and wants to begin with what is there.
+    is_new: Arc<AtomicBool>,
+    left_out: u64,
+}
+
+impl Record {
+    /// Writes to a file, which is made anew; what was there is put aside.
+    pub fn start(path: &Path) -> std::io::Result<Self> {
+        let (lines, received) = sync_channel(LINES_MAX);
+        let is_new = Arc::new(AtomicBool::new(true));
+        let writer = Writer { path: path.to_owned(), is_new: Arc::clone(&is_new), bytes: AtomicU64::new(0) };
+        let file = writer.begin()?;
+        std::thread::Builder::new().name("record".to_owned()).spawn(move || writer.run(file, &received))?;
+        Ok(Self { recorder: Recorder::default(), lines, is_new, left_out: 0 })
+    }
+
+    /// Before a change is applied.
+    pub fn change(&mut self, state: &ClusterState, change: &Change, now: Timestamp) {
+        for line in self.recorder.change(state, change, now) {
+            self.write(line);
+        }
+    }
+
+    /// Once everything is known, and now and then: a new file begins with what is there.
+    pub fn planned(&mut self, state: &ClusterState) {
+        if self.is_new.swap(false, Ordering::Relaxed) {
+            for line in self.recorder.begin(state) {
+                self.write(line);
+            }
+        }
+    }
+
+    /// Gangs that still run are written down as far as they are.
+    pub fn end(&mut self, state: &ClusterState, now: Timestamp) {
+        for line in self.recorder.end(state, now) {
+            self.write(line);
+        }
+    }
+
+    fn write(&mut self, line: String) {
+        if self.lines.try_send(line).is_err() {
+            self.left_out += 1;
+            if self.left_out.is_power_of_two() {
+                warn!(
+                    lines = self.left_out,
+                    "The recorded trace misses lines: the disk is too slow, or full."
+                );
+            }
+        }
+    }
+}
+
+struct Writer {
+    path: PathBuf,
+    is_new: Arc<AtomicBool>,
+    bytes: AtomicU64,
+}
+
+impl Writer {
+    fn begin(&self) -> std::io::Result<BufWriter<File>> {
+        if fs::exists(&self.path)? {
+            fs::rename(&self.path, self.path.with_added_extension("1"))?;
+        }
+        self.bytes.store(0, Ordering::Relaxed);
+        self.is_new.store(true, Ordering::Relaxed);
+        Ok(BufWriter::new(File::create(&self.path)?))
+    }
+
+    fn run(&self, mut file: BufWriter<File>, lines: &Receiver<String>) {
+        if let Err(error) = self.write_all(&mut file, lines) {
+            error!(%error, path = %self.path.display(), "Stopped recording.");
+        }
+    }
+
+    /// Until the planning thread has ended. What is written is handed to the operating system whenever nothing waits.
+    fn write_all(&self, file: &mut BufWriter<File>, lines: &Receiver<String>) -> std::io::Result<()> {
+        loop {
+            let line = match lines.try_recv() {
+                Ok(line) => line,
+                Err(TryRecvError::Disconnected) => return file.flush(),
+                Err(TryRecvError::Empty) => {
+                    file.flush()?;
+                    match lines.recv() {
+                        Ok(line) => line,
+                        Err(_) => return Ok(()),
+                    }
+                }
+            };
+            writeln!(file, "{line}")?;
+            let bytes = self.bytes.fetch_add(line.len() as u64 + 1, Ordering::Relaxed);
+            if bytes > FILE_BYTES_MAX {
+                file.flush()?;
+                *file = self.begin()?;
+            }
+        }
+    }
+}

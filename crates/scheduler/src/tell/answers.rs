@@ -1,0 +1,75 @@
+//! What is said to those who ask. Pure.
+
+use api_types::outlook::{Line, Outlook, RunOutlook, StartForecast, WaitingJob};
+use cluster_model::plan::WaitingGang;
+use cluster_model::{ClusterState, GangKey};
+
+use super::picture::Picture;
+use crate::explain;
+use crate::shares::shares;
+
+/// As many jobs as a line gives: some 500 bytes each.
+pub const LINE_MAX: usize = 1_000;
+
+/// The gang of a run that waits in a picture.
+pub fn gang_of_run<'a>(picture: &'a Picture, namespace: &str, run: &str) -> Option<&'a GangKey> {
+    let is_it = |gang: &&WaitingGang| *gang.gang.namespace == *namespace && gang.run.as_deref() == Some(run);
+    picture.plan.waiting.iter().find(is_it).map(|gang| &gang.gang)
+}
+
+/// All about one gang; `None` if it does not wait.
+pub fn outlook(picture: &Picture, gang: &GangKey, forecast: Option<StartForecast>) -> Option<RunOutlook> {
+    let waiting = &picture.plan.waiting;
+    let ahead = waiting.iter().position(|waiting| waiting.gang == *gang)?;
+    let gpus_ahead = waiting[..ahead].iter().map(|it| gpus(&picture.state, &it.gang)).sum();
+    let outlook = Outlook { forecast, ..place(picture, ahead, gpus_ahead) };
+    Some(RunOutlook { reasons: explain::waiting(&waiting[ahead]).reasons, outlook })
+}
+
+/// All queues, and the first who wait.
+pub fn line(picture: &Picture, forecast: impl Fn(&GangKey) -> Option<StartForecast>) -> Line {
+    let waiting = &picture.plan.waiting;
+    let mut gpus_ahead = 0;
+    let job = |(ahead, gang): (usize, &WaitingGang)| {
+        let asks = gpus(&picture.state, &gang.gang);
+        let place = place(picture, ahead, gpus_ahead);
+        gpus_ahead += asks;
+        let known = picture.state.gang(&gang.gang)?;
+        let queue = picture.state.queue_of(picture.state.pod(known.lead()).pod()).ok();
+        Some(WaitingJob {
+            namespace: gang.gang.namespace.to_string(),
+            run: gang.run.as_deref().map(str::to_owned),
+            gang: gang.gang.name.to_string(),
+            queue: queue.map(ToString::to_string),
+            gpus: asks,
+            waiting_since: known.waiting_since().to_string(),
+            reason: explain::waiting(gang).reasons.into_iter().next(),
+            outlook: Outlook { forecast: forecast(&gang.gang), ..place },
+        })
+    };
+    let waiting: Vec<WaitingJob> = waiting.iter().enumerate().take(LINE_MAX).filter_map(job).collect();
+    Line {
+        planned_at: picture.made_at().to_string(),
+        queues: shares(&picture.state),
+        waiting,
+        jobs_waiting: jobs_waiting(picture),
+    }
+}
+
+fn place(picture: &Picture, ahead: usize, gpus_ahead: u64) -> Outlook {
+    Outlook {
+        jobs_ahead: u32::try_from(ahead).unwrap_or(u32::MAX),
+        gpus_ahead,
+        jobs_waiting: jobs_waiting(picture),
+        planned_at: picture.made_at().to_string(),
+        forecast: None,
+    }
+}
+
+fn jobs_waiting(picture: &Picture) -> u32 {
+    u32::try_from(picture.plan.waiting.len()).unwrap_or(u32::MAX)
+}
+
+fn gpus(state: &ClusterState, gang: &GangKey) -> u64 {
+    state.gang(gang).map_or(0, |gang| u64::try_from(gang.gpus()).unwrap_or(0))
+}

@@ -1,0 +1,168 @@
+//! Where those who ask, the planning thread and the forecast thread meet. Nobody waits here for long, and the planning
+//! thread not at all.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api_types::outlook::StartForecast;
+use cluster_model::GangKey;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::learned::Outcomes;
+use super::picture::Picture;
+
+/// Pictures are taken while somebody asked within this time.
+const ASKED_WITHIN: Duration = Duration::from_mins(1);
+/// A picture costs the planning thread a copy of the state: no more than one in this time.
+const PICTURE_PACE: Duration = Duration::from_secs(3);
+/// Gangs that may wait for their forecast; who comes later asks again.
+const QUESTIONS_MAX: usize = 64;
+/// Forecasts that are kept, some 500 bytes each; the oldest is forgotten first.
+const FORECASTS_MAX: usize = 4_096;
+/// A forecast is worked out again after this, if somebody asks.
+const FORECAST_LIFETIME: Duration = Duration::from_secs(30);
+
+/// See the module.
+#[derive(Default)]
+pub struct Desk {
+    inner: Mutex<Inner>,
+    picture: watch::Sender<Option<Arc<Picture>>>,
+    /// Counts forecasts, for those who wait for one.
+    forecasts_made: watch::Sender<u64>,
+    plan_again: Notify,
+    questions: Notify,
+    outcomes: Outcomes,
+}
+
+#[derive(Default)]
+struct Inner {
+    asked: Option<Instant>,
+    pictured: Option<Instant>,
+    waiting: VecDeque<GangKey>,
+    is_waiting: BTreeSet<GangKey>,
+    forecasts: BTreeMap<GangKey, (Instant, StartForecast)>,
+    by_age: VecDeque<GangKey>,
+}
+
+impl Desk {
+    /// How forecasts turned out.
+    pub fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
+    }
+
+    /// The cluster as it is, or was within the last seconds; asks for a new picture if the last is older, and waits for
+    /// it until `deadline`. After that an older one has to do; `None` if there is none.
+    pub async fn picture(&self, deadline: Instant) -> Option<Arc<Picture>> {
+        let now = Instant::now();
+        self.lock().asked = Some(now);
+        let mut pictures = self.picture.subscribe();
+        let is_fresh =
+            |picture: &Option<Arc<Picture>>| picture.as_ref().is_some_and(|it| it.taken + PICTURE_PACE > now);
+        if !is_fresh(&pictures.borrow()) {
+            self.plan_again.notify_one();
+            // Too late is not wrong: an older picture does too.
+            let _ = tokio::time::timeout_at(deadline, pictures.wait_for(is_fresh)).await;
+        }
+        self.picture.borrow().clone()
+    }
+
+    /// Completes when somebody needs a picture and none is on its way.
+    pub async fn plan_again(&self) {
+        self.plan_again.notified().await;
+    }
+
+    /// Whether the planning thread should take a picture.
+    pub fn wants_picture(&self) -> bool {
+        let mut inner = self.lock();
+        let now = Instant::now();
+        let is_asked = inner.asked.is_some_and(|at| at + ASKED_WITHIN > now);
+        let is_due = inner.pictured.is_none_or(|at| at + PICTURE_PACE <= now);
+        if is_asked && is_due {
+            inner.pictured = Some(now);
+        }
+        is_asked && is_due
+    }
+
+    /// Puts a picture on the desk.
+    pub fn show(&self, picture: Picture) {
+        self.picture.send_replace(Some(Arc::new(picture)));
+    }
+
+    /// Takes the picture away when nobody asked for a while: it is as large as the state itself.
+    pub fn tidy(&self) {
+        let is_asked = self.lock().asked.is_some_and(|at| at + ASKED_WITHIN > Instant::now());
+        if !is_asked && self.picture.borrow().is_some() {
+            self.picture.send_replace(None);
+        }
+    }
+
+    /// What was worked out for a gang, however old.
+    pub fn forecast(&self, gang: &GangKey) -> Option<StartForecast> {
+        self.lock().forecasts.get(gang).map(|(_, forecast)| forecast.clone())
+    }
+
+    /// Asks for a forecast, if there is no young one and the forecast thread has not too much to do.
+    pub fn ask(&self, gang: &GangKey) {
+        let mut inner = self.lock();
+        let is_young = inner.forecasts.get(gang).is_some_and(|(made, _)| made.elapsed() < FORECAST_LIFETIME);
+        if is_young || inner.waiting.len() >= QUESTIONS_MAX || !inner.is_waiting.insert(gang.clone()) {
+            return;
+        }
+        inner.waiting.push_back(gang.clone());
+        drop(inner);
+        self.questions.notify_one();
+    }
+
+    /// The same, and waits for it until `deadline`. An old one has to do after that.
+    pub async fn forecast_by(&self, gang: &GangKey, deadline: Instant) -> Option<StartForecast> {
+        let mut made = self.forecasts_made.subscribe();
+        self.ask(gang);
+        loop {
+            if !self.lock().is_waiting.contains(gang) {
+                return self.forecast(gang);
+            }
+            if tokio::time::timeout_at(deadline, made.changed()).await.is_err() {
+                return self.forecast(gang);
+            }
+        }
+    }
+
+    /// The next gang to look ahead for, with the picture to look at. The gang counts as asked about until
+    /// [`Desk::answer`].
+    pub async fn next_question(&self) -> (GangKey, Option<Arc<Picture>>) {
+        loop {
+            let next = self.lock().waiting.pop_front();
+            if let Some(gang) = next {
+                return (gang, self.picture.borrow().clone());
+            }
+            self.questions.notified().await;
+        }
+    }
+
+    /// What was found out about a gang; nothing if it does not wait any more.
+    pub fn answer(&self, gang: &GangKey, forecast: Option<StartForecast>) {
+        let mut inner = self.lock();
+        inner.is_waiting.remove(gang);
+        match forecast {
+            Some(forecast) => {
+                if inner.forecasts.insert(gang.clone(), (Instant::now(), forecast)).is_none() {
+                    inner.by_age.push_back(gang.clone());
+                }
+            }
+            None => drop(inner.forecasts.remove(gang)),
+        }
+        if inner.by_age.len() > FORECASTS_MAX
+            && let Some(oldest) = inner.by_age.pop_front()
+        {
+            inner.forecasts.remove(&oldest);
+        }
+        drop(inner);
+        self.forecasts_made.send_modify(|count| *count += 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

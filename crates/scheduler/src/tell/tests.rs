@@ -1,0 +1,166 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::outlook::StartForecast;
+use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
+use jiff::Timestamp;
+use placement::Policy;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::answers::{gang_of_run, line, outlook};
+use super::desk::Desk;
+use super::forecaster;
+use super::learned::Teller;
+use super::picture::Picture;
+
+const NOW: i64 = 1_000_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("in range")
+}
+
+fn pod(name: &str, gpus: i64, age: i64) -> Pod {
+    Pod {
+        run: Some(format!("run-{name}").into()),
+        requests: Resources { gpus, pods: 1, ..Resources::default() },
+        created: at(NOW - age),
+        ..Pod::new(PodKey::new("team", name, name), GangKey::new("team", name))
+    }
+}
+
+/// A node of 8 GPUs of which 6 are held, and three that wait, the oldest first.
+fn changes() -> Vec<Change> {
+    let allocatable = Resources { gpus: 8, pods: 20, ..Resources::default() };
+    let runs = Pod { node: Some("node".into()), started: Some(at(NOW - 900)), ..pod("runs", 6, 1_000) };
+    vec![
+        Change::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("queue") }),
+        Change::Node(Node { gpu_type: Some("H100".into()), allocatable, ..Node::new("node") }),
+        Change::Pod(runs),
+        Change::Pod(pod("first", 4, 300)),
+        Change::Pod(pod("second", 8, 200)),
+        Change::Pod(pod("third", 3, 100)),
+    ]
+}
+
+fn policy() -> Policy {
+    Policy { order: placement::OrderPolicy::Age, ..Policy::default() }
+}
+
+/// A planning thread that is told everything, and plans once.
+fn plan_once(desk: &Arc<Desk>) -> ClusterState {
+    let (mut state, mut teller) = (ClusterState::default(), Teller::new(Arc::clone(desk)));
+    state.advance(at(NOW));
+    for change in changes() {
+        teller.changes(&state, &change);
+        state.apply(change);
+    }
+    let plan = placement::plan(&mut state, &policy(), at(NOW));
+    teller.planned(&state, &policy(), &plan);
+    state
+}
+
+/// The picture that somebody gets who asks before the plan is made.
+async fn picture(desk: &Arc<Desk>) -> Arc<Picture> {
+    let asks = tokio::spawn({
+        let desk = Arc::clone(desk);
+        async move { desk.picture(Instant::now() + Duration::from_secs(5)).await }
+    });
+    desk.plan_again().await;
+    plan_once(desk);
+    asks.await.expect("no panic").expect("there is one")
+}
+
+fn forecast() -> StartForecast {
+    StartForecast { p50_seconds: 1, p90_seconds: 2, made_at: String::new(), would_start_now: Vec::new() }
+}
+
+#[tokio::test]
+async fn who_waits_is_told_its_place_among_all_who_wait() {
+    let desk = Arc::<Desk>::default();
+    let picture = picture(&desk).await;
+    let place = |name: &str| {
+        let gang = gang_of_run(&picture, "team", &format!("run-{name}"))?;
+        let told = outlook(&picture, gang, None)?;
+        assert!(!told.reasons.is_empty());
+        Some((told.outlook.jobs_ahead, told.outlook.gpus_ahead, told.outlook.jobs_waiting))
+    };
+    assert_eq!(place("first"), Some((0, 0, 3)));
+    assert_eq!(place("second"), Some((1, 4, 3)));
+    assert_eq!(place("third"), Some((2, 12, 3)));
+    assert_eq!(place("runs"), None);
+    assert_eq!(gang_of_run(&picture, "other", "run-first"), None, "names are the namespace's own");
+}
+
+#[tokio::test]
+async fn the_line_has_everybody_in_order_and_forecasts_as_far_as_they_are_known() {
+    let desk = Arc::<Desk>::default();
+    let picture = picture(&desk).await;
+    let known = GangKey::new("team", "second");
+    let line = line(&picture, |gang| (*gang == known).then(forecast));
+    let jobs: Vec<_> = line
+        .waiting
+        .iter()
+        .map(|job| (job.gang.as_str(), job.gpus, job.outlook.gpus_ahead, job.outlook.forecast.is_some()))
+        .collect();
+    assert_eq!(jobs, [("first", 4, 0, false), ("second", 8, 4, true), ("third", 3, 12, false)]);
+    assert_eq!((line.jobs_waiting, line.queues.len(), line.queues[0].gpus_used), (3, 1, 6));
+    assert!(line.waiting.iter().all(|job| job.queue.as_deref() == Some("queue")));
+}
+
+#[tokio::test]
+async fn the_forecast_thread_answers_and_forgets_who_does_not_wait() {
+    let desk = Arc::<Desk>::default();
+    picture(&desk).await;
+    let stop = CancellationToken::new();
+    forecaster::start(Arc::clone(&desk), stop.clone()).expect("a thread");
+    let soon = || Instant::now() + Duration::from_mins(1);
+    let third = GangKey::new("team", "third");
+    let made = desk.forecast_by(&third, soon()).await.expect("it waits");
+    assert!(made.p50_seconds <= made.p90_seconds, "{made:?}");
+    let offers: Vec<_> = made.would_start_now.iter().map(|offer| offer.message.as_str()).collect();
+    assert_eq!(offers, ["with 2 GPUs per member"]);
+    assert_eq!(desk.forecast_by(&GangKey::new("team", "runs"), soon()).await, None);
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_state_is_copied_only_for_who_asked_lately_and_not_too_often() {
+    let desk = Arc::<Desk>::default();
+    plan_once(&desk);
+    assert!(!desk.wants_picture(), "nobody asked");
+    assert!(desk.picture(Instant::now() + Duration::from_millis(1)).await.is_none(), "nobody plans");
+    assert!(desk.wants_picture());
+    assert!(!desk.wants_picture(), "one is being taken");
+    tokio::time::advance(Duration::from_secs(4)).await;
+    plan_once(&desk);
+    let first = desk.picture(Instant::now()).await.expect("it was taken");
+    tokio::time::advance(Duration::from_secs(20)).await;
+    let second = desk.picture(Instant::now()).await.expect("an old one has to do");
+    assert!(Arc::ptr_eq(&first, &second));
+    tokio::time::advance(Duration::from_secs(61)).await;
+    assert!(!desk.wants_picture(), "it is long ago");
+    desk.tidy();
+    assert!(desk.picture(Instant::now()).await.is_none(), "it was taken away");
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_are_bounded_and_asked_once() {
+    let desk = Desk::default();
+    let gang = |number: u32| GangKey::new("team", format!("gang-{number}"));
+    for number in (0..100).chain(0..100) {
+        desk.ask(&gang(number));
+    }
+    let mut asked = Vec::new();
+    while let Ok((gang, _)) = tokio::time::timeout(Duration::from_millis(1), desk.next_question()).await {
+        asked.push(gang);
+    }
+    assert_eq!(asked, (0..64).map(gang).collect::<Vec<_>>());
+    desk.answer(&gang(0), Some(forecast()));
+    desk.ask(&gang(0));
+    let next = tokio::time::timeout(Duration::from_millis(1), desk.next_question()).await;
+    assert!(next.is_err(), "its forecast is young");
+    tokio::time::advance(Duration::from_secs(31)).await;
+    desk.ask(&gang(0));
+    assert_eq!(desk.next_question().await.0, gang(0));
+}

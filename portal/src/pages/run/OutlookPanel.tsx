@@ -1,0 +1,62 @@
+import { useQuery } from "@tanstack/react-query";
+
+import { whyQuery } from "../../api/queries";
+import type { Outlook, RunView, StartForecast } from "../../api/types";
+import { formatRough, secondsBetween } from "../../format/duration";
+import { formatCount } from "../../format/number";
+import { useNow } from "../../live/useNow";
+
+/** Where the run stands in the line, when it is expected to start, and what would start it now. */
+export function OutlookPanel({ run }: { run: RunView }) {
+  const why = useQuery({ ...whyQuery(run.namespace, run.name), enabled: run.phase === "Pending" });
+  const outlook = why.data?.outlook;
+  if (run.phase !== "Pending" || !outlook) return null;
+  return (
+    <section className="panel" aria-labelledby="outlook">
+      <h2 id="outlook" className="panel-title">
+        When it starts
+      </h2>
+      <dl className="outlook">
+        <dt>Place</dt>
+        <dd>
+          <b className="tabular">{formatCount(outlook.jobsAhead + 1)}</b> of {formatCount(outlook.jobsWaiting)} in line
+          <span className="soft"> · {gpusAhead(outlook)}</span>
+        </dd>
+        <dt>Expected</dt>
+        <dd>{outlook.forecast ? <Start forecast={outlook.forecast} /> : "is being worked out …"}</dd>
+        {outlook.forecast && outlook.forecast.wouldStartNow.length > 0 && (
+          <>
+            <dt>Would start now</dt>
+            <dd>
+              <ul>
+                {outlook.forecast.wouldStartNow.map((offer) => (
+                  <li key={offer.message}>{offer.message}</li>
+                ))}
+              </ul>
+            </dd>
+          </>
+        )}
+      </dl>
+    </section>
+  );
+}
+
+function Start({ forecast }: { forecast: StartForecast }) {
+  const age = secondsBetween(forecast.madeAt, null, useNow());
+  const early = formatRough(forecast.p50Seconds);
+  const late = formatRough(forecast.p90Seconds);
+  return (
+    <>
+      <b className="tabular">
+        {forecast.p50Seconds < 60 ? `within ${late}` : early === late ? `in ${late}` : `in ${early} – ${late}`}
+      </b>
+      <span className="soft"> · one in ten starts later{age > 15 && `, as of ${formatRough(age)} ago`}</span>
+    </>
+  );
+}
+
+function gpusAhead({ gpusAhead: gpus }: Outlook): string {
+  return gpus === 0
+    ? "nobody ahead asks for GPUs"
+    : `${formatCount(gpus)} ${gpus === 1 ? "GPU" : "GPUs"} asked for ahead`;
+}
