@@ -25,6 +25,7 @@ pub fn run(args: &E2eArgs) -> anyhow::Result<()> {
     portal::build_if_stale()?;
     // The whole workspace each time: with a part of it, dependencies get other features and are all built again.
     commands::run(&mut cargo(&["build", "--workspace", "--bins", "--features", "scheduler/failpoints"]))?;
-    let mut test = cargo(&["test", "--workspace", "--test", "e2e", "--", "--nocapture", "--test-threads=1"]);
+    // Two at a time: most of a test is waiting, for leases to run out and pods to end.
+    let mut test = cargo(&["test", "--workspace", "--test", "e2e", "--", "--nocapture", "--test-threads=2"]);
     commands::run(test.args(&args.filters))
 }

@@ -15,7 +15,7 @@ use api_types::names::{
     API_SERVER_SERVICE_ACCOUNT, LEADER_ADDRESS_ANNOTATION, LEADER_AUDIENCE, LEADER_CERTIFICATE_ANNOTATION,
     LEADER_TLS_NAME, SCHEDULER_EPOCH, SYSTEM_NAMESPACE,
 };
-use api_types::outlook::{Line, RunOutlook};
+use api_types::outlook::{Line, LineQuery, RunOutlook};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
@@ -28,7 +28,7 @@ use tracing::debug;
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// A snapshot is a copy of everything; the leader makes it while the planner works.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(25);
-/// Who leads is looked up again after this, and after each question that got no answer.
+/// Who leads is looked up again after this, and after each question that did not reach it.
 const LEADER_LIFETIME: Duration = Duration::from_secs(5);
 /// The shortest that Kubernetes gives; a new one is asked for after half of it.
 const TOKEN_SECONDS: i64 = 600;
@@ -82,44 +82,61 @@ impl Leader {
 
     /// What it knows about a run; `None` if that does not wait.
     pub async fn run(&self, namespace: &str, run: &str) -> Result<Option<RunOutlook>, Unanswered> {
-        self.ask(&["v1", "runs", namespace, run]).await
+        self.ask(&["v1", "runs", namespace, run], None).await
     }
 
-    /// Everything that waits.
-    pub async fn line(&self) -> Result<Option<Line>, Unanswered> {
-        self.ask(&["v1", "line"]).await
+    /// Those that wait and are asked about.
+    pub async fn line(&self, query: &LineQuery) -> Result<Option<Line>, Unanswered> {
+        self.ask(&["v1", "line"], Some(query)).await
     }
 
     /// What the planner planned from, to be passed on as it comes.
     pub async fn snapshot(&self) -> Result<Response, Unanswered> {
-        let asked = tokio::time::timeout(SNAPSHOT_WITHIN, self.send(&["v1", "snapshot"])).await;
-        let response = asked.map_err(|_| Unanswered::Late).flatten()?;
-        if response.status().is_success() {
-            Ok(response)
-        } else {
-            Err(Unanswered::Refused(response.status()))
-        }
-    }
-
-    async fn ask<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, Unanswered> {
-        let answer = tokio::time::timeout(ANSWER_WITHIN, self.try_to_ask(path)).await;
-        let answer = answer.map_err(|_| Unanswered::Late).flatten();
-        if let Err(error) = &answer {
-            debug!(error = error as &dyn std::error::Error, "The scheduler's leader was asked in vain.");
-            // Another one may lead by now.
-            *lock(&self.connection) = None;
-        }
+        let asked = tokio::time::timeout(SNAPSHOT_WITHIN, self.send(&["v1", "snapshot"], None)).await;
+        let response = asked.map_err(|_| Unanswered::Late).flatten();
+        let answer = response.and_then(|response| match response.status() {
+            status if status.is_success() => Ok(response),
+            status => Err(Unanswered::Refused(status)),
+        });
+        self.forget_what_is_wrong(answer.as_ref().err());
         answer
     }
 
-    async fn try_to_ask<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, Unanswered> {
-        let mut response = self.send(path).await?;
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: Option<&LineQuery>,
+    ) -> Result<Option<T>, Unanswered> {
+        let answer = tokio::time::timeout(ANSWER_WITHIN, self.try_to_ask(path, query)).await;
+        let answer = answer.map_err(|_| Unanswered::Late).flatten();
+        self.forget_what_is_wrong(answer.as_ref().err());
+        answer
+    }
+
+    /// Only what the error is about: a leader that is busy or late is still the leader, and the token still good. To ask
+    /// for both again would make what is slow slower.
+    fn forget_what_is_wrong(&self, error: Option<&Unanswered>) {
+        let Some(error) = error else { return };
+        debug!(error = error as &dyn std::error::Error, "The scheduler's leader was asked in vain.");
+        let is_unauthorized = matches!(error, Unanswered::Refused(StatusCode::UNAUTHORIZED));
+        if is_unauthorized {
+            *lock(&self.token) = None;
+        }
+        // Another one may lead by now, maybe at the same address.
+        if is_unauthorized || matches!(error, Unanswered::Silent(error) if error.is_connect()) {
+            *lock(&self.connection) = None;
+        }
+    }
+
+    async fn try_to_ask<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: Option<&LineQuery>,
+    ) -> Result<Option<T>, Unanswered> {
+        let mut response = self.send(path, query).await?;
         match response.status() {
             StatusCode::NOT_FOUND => return Ok(None),
-            status if !status.is_success() => {
-                *lock(&self.token) = None;
-                return Err(Unanswered::Refused(status));
-            }
+            status if !status.is_success() => return Err(Unanswered::Refused(status)),
             _ => {}
         }
         let mut body = Vec::new();
@@ -132,14 +149,18 @@ impl Leader {
         serde_json::from_slice(&body).map(Some).map_err(|_| Unanswered::Strange)
     }
 
-    async fn send(&self, path: &[&str]) -> Result<Response, Unanswered> {
+    async fn send(&self, path: &[&str], query: Option<&LineQuery>) -> Result<Response, Unanswered> {
         let connection = self.connection().await?;
         let token = self.token().await?;
         let mut url = connection.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
-        let sent = connection.http.get(url).bearer_auth(token).send().await;
+        let question = match query {
+            None => connection.http.get(url),
+            Some(query) => connection.http.post(url).json(query),
+        };
+        let sent = question.bearer_auth(token).send().await;
         sent.map_err(|error| Unanswered::Silent(error.without_url()))
     }
 
@@ -210,3 +231,6 @@ impl Connection {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,8 +66,17 @@ fn whole_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
     }
 }
 
-/// A run with all that is known of it, but the numbers of queues that are not `readable`.
-pub fn run_view(run: &Run, queues: &QueueIndex, readable: &BTreeSet<String>) -> RunView {
+/// What of a run's reasons the caller may read.
+#[derive(Clone, Debug, Default)]
+pub struct Readable {
+    /// Queues whose numbers are shown.
+    pub queues: BTreeSet<String>,
+    /// Namespaces whose gangs are named.
+    pub namespaces: BTreeSet<String>,
+}
+
+/// A run with all that is known of it, but what in its reasons is not `readable`.
+pub fn run_view(run: &Run, queues: &QueueIndex, readable: &Readable) -> RunView {
     RunView {
         summary: whole_summary(run, queues),
         time_limit_seconds: run.spec.time_limit_seconds,
@@ -78,8 +87,8 @@ pub fn run_view(run: &Run, queues: &QueueIndex, readable: &BTreeSet<String>) -> 
     }
 }
 
-/// Why a run is where it is, for these reasons, without the numbers of queues that are not `readable`.
-pub fn why(run: &Run, queues: &QueueIndex, reasons: &[Reason], readable: &BTreeSet<String>) -> Why {
+/// Why a run is where it is, for these reasons, without what in them is not `readable`.
+pub fn why(run: &Run, queues: &QueueIndex, reasons: &[Reason], readable: &Readable) -> Why {
     let status = run.status.clone().unwrap_or_default();
     Why {
         namespace: run.metadata.namespace.clone().unwrap_or_default(),
@@ -137,8 +146,18 @@ pub fn queues_in_reasons(reasons: &[Reason]) -> BTreeSet<String> {
     reasons.iter().filter_map(|reason| reason.queue.clone()).collect()
 }
 
-fn shown(reasons: &[Reason], readable: &BTreeSet<String>) -> Vec<Reason> {
-    reasons.iter().map(|reason| without_foreign_numbers(reason, readable)).collect()
+/// The namespaces whose gangs reasons name.
+pub fn namespaces_in_reasons(reasons: &[Reason]) -> BTreeSet<String> {
+    reasons.iter().filter_map(|reason| reason.gang_namespace().map(str::to_owned)).collect()
+}
+
+fn shown(reasons: &[Reason], readable: &Readable) -> Vec<Reason> {
+    let shown = reasons.iter().map(|reason| without_foreign_numbers(reason, &readable.queues));
+    let shown = shown.map(|reason| match reason.gang_namespace() {
+        Some(namespace) if !readable.namespaces.contains(namespace) => reason.without_gang(),
+        _ => reason,
+    });
+    shown.collect()
 }
 
 /// What a queue holds is for those who may read the queue; that it is in the way is for whoever waits.
@@ -179,7 +198,9 @@ mod tests {
     use api_types::run::{Reason, Waiting};
     use api_types::{Queue, QueueSpec, Run, RunPhase, RunSpec, RunStatus};
 
-    use super::{queue_view, queues_in_reasons, reasons, run_summary, run_view, why};
+    use super::{
+        Readable, namespaces_in_reasons, queue_view, queues_in_reasons, reasons, run_summary, run_view, why,
+    };
     use crate::cache::queue_index::QueueIndex;
 
     fn waiting_run(phase: RunPhase) -> Run {
@@ -215,8 +236,8 @@ mod tests {
         let summary = run_summary(&run, &queues());
         assert_eq!(summary.reason.as_deref(), Some("QuotaExceeded"));
         assert_eq!(summary.message.as_deref(), Some("waits for GPUs"));
-        assert_eq!(why(&run, &queues(), reasons(&run), &BTreeSet::new()).reasons.len(), 2);
-        assert_eq!(run_view(&run, &queues(), &BTreeSet::new()).reasons.len(), 2);
+        assert_eq!(why(&run, &queues(), reasons(&run), &Readable::default()).reasons.len(), 2);
+        assert_eq!(run_view(&run, &queues(), &Readable::default()).reasons.len(), 2);
     }
 
     #[test]
@@ -235,17 +256,37 @@ mod tests {
         run.status.get_or_insert_default().waiting =
             Some(Waiting { reasons: vec![full("nlp"), full("acme")] });
         assert_eq!(queues_in_reasons(reasons(&run)), BTreeSet::from(["acme".to_owned(), "nlp".to_owned()]));
-        let shown = why(&run, &queues(), reasons(&run), &BTreeSet::from(["nlp".to_owned()])).reasons;
+        let readable = Readable { queues: ["nlp".to_owned()].into(), ..Readable::default() };
+        let shown = why(&run, &queues(), reasons(&run), &readable).reasons;
         assert_eq!(shown[0], full("nlp"));
         let hidden = "queue acme has no room for the H100 asked; you may not read its numbers";
         assert_eq!((shown[1].message.as_str(), shown[1].holds, shown[1].bound), (hidden, None, None));
     }
 
     #[test]
+    fn gangs_that_the_caller_may_not_see_are_not_named() {
+        let mut run = waiting_run(RunPhase::Pending);
+        let behind = |namespace: &str| Reason {
+            code: "BehindBlocked".to_owned(),
+            message: format!("gang {namespace}/secret is blocked, and nobody passes it"),
+            gang: Some(format!("{namespace}/secret")),
+            ..Reason::default()
+        };
+        run.status.get_or_insert_default().waiting =
+            Some(Waiting { reasons: vec![behind("nlp"), behind("acme")] });
+        assert_eq!(namespaces_in_reasons(reasons(&run)), ["acme".to_owned(), "nlp".to_owned()].into());
+        let readable = Readable { namespaces: ["nlp".to_owned()].into(), ..Readable::default() };
+        let shown = run_view(&run, &queues(), &readable).reasons;
+        assert_eq!(shown[0], behind("nlp"));
+        assert_eq!(shown[1].gang, None);
+        assert_eq!(shown[1].message, "another gang is blocked, and nobody passes it");
+    }
+
+    #[test]
     fn reasons_from_before_it_got_its_gpus_are_not_shown() {
         let run = waiting_run(RunPhase::Running);
         assert_eq!(run_summary(&run, &queues()).reason.as_deref(), Some("Waiting"));
-        assert_eq!(why(&run, &queues(), reasons(&run), &BTreeSet::new()).reasons, []);
+        assert_eq!(why(&run, &queues(), reasons(&run), &Readable::default()).reasons, []);
     }
 
     #[test]
@@ -264,7 +305,7 @@ mod tests {
         ] {
             run.status.get_or_insert_default().message = Some(message.clone());
             assert_eq!(run_summary(&run, &queues()).message, Some(expect));
-            assert_eq!(run_view(&run, &queues(), &BTreeSet::new()).summary.message, Some(message));
+            assert_eq!(run_view(&run, &queues(), &Readable::default()).summary.message, Some(message));
         }
     }
 

@@ -1,6 +1,8 @@
 //! What the scheduler's leader knows about those who wait. It answers the API server with these, which shows them to
 //! whoever may see the run.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -23,14 +25,20 @@ pub struct Outlook {
     pub forecast: Option<StartForecast>,
 }
 
-/// When a run is expected to start, and what would start it now.
+/// When a run is expected to start, and what would start it now. Without any time it cannot start as it is: something
+/// other than time must change.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StartForecast {
-    /// It is as likely to start later as sooner, in seconds from `madeAt`.
-    pub p50_seconds: u32,
-    /// One in ten starts later than this, in seconds from `madeAt`.
-    pub p90_seconds: u32,
+    /// It is as likely to start later as sooner, in seconds from `madeAt`; absent if no start is foreseen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_seconds: Option<u32>,
+    /// One in ten starts later than this, in seconds from `madeAt`; absent if no start is foreseen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p90_seconds: Option<u32>,
+    /// In most futures it does not start within this time, which is as far as is looked, in seconds from `madeAt`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_within_seconds: Option<u32>,
     /// When this was worked out, RFC 3339.
     pub made_at: String,
     /// Single changes with which it would start at once; each was tried on the cluster as it is.
@@ -56,7 +64,18 @@ pub struct RunOutlook {
     pub outlook: Outlook,
 }
 
-/// The leader's answer about everything that waits.
+/// What of the line is asked for.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct LineQuery {
+    /// Runs of these namespaces; absent for those of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespaces: Option<BTreeSet<String>>,
+    /// The most runs in the answer.
+    pub limit: usize,
+}
+
+/// The leader's answer about those who wait.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
@@ -64,9 +83,9 @@ pub struct Line {
     pub planned_at: String,
     /// Every queue, by name.
     pub queues: Vec<QueueShare>,
-    /// The first that wait, in the order in which they are looked at.
+    /// The first runs that wait and were asked about, in the order in which they are looked at.
     pub waiting: Vec<WaitingJob>,
-    /// How many wait in all.
+    /// How many wait in all, asked about or not.
     pub jobs_waiting: u32,
 }
 

@@ -320,6 +320,9 @@ pub struct Reason {
     /// The queue that is full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// The gang that is in the way, as `namespace/name`, for those who may see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang: Option<String>,
     /// The resource that is short, for example `H100`, `cpu` or `memory`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
@@ -335,6 +338,21 @@ pub struct Reason {
     /// How much is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free: Option<i64>,
+}
+
+impl Reason {
+    /// The namespace of the gang that is in the way.
+    pub fn gang_namespace(&self) -> Option<&str> {
+        self.gang.as_deref().map(|gang| gang.split_once('/').map_or(gang, |(namespace, _)| namespace))
+    }
+
+    /// For those who may not see the gang that is in the way: that there is one, and not which.
+    #[must_use]
+    pub fn without_gang(self) -> Self {
+        let Some(gang) = &self.gang else { return self };
+        let message = self.message.replace(&format!("gang {gang}"), "another gang");
+        Self { message, gang: None, ..self }
+    }
 }
 
 fn immutable() -> Rule {

@@ -224,13 +224,7 @@ async fn queues(session: &Session, format: OutputFormat) -> Result<Output, Failu
 
 async fn board(session: &Session, format: OutputFormat, args: &BoardArgs) -> Result<Output, Failure> {
     let board = session.client()?.board(args.limit).await?;
-    let note = match (&board.planned_at, board.runs.len()) {
-        (None, _) => {
-            "The scheduler does not answer: runs are by age, and nobody knows when they start.\n".to_owned()
-        }
-        (Some(_), 0) => "Nothing of yours waits.\n".to_owned(),
-        (Some(_), shown) => format!("{shown} of {} jobs that wait.\n", board.jobs_waiting),
-    };
+    let note = render_board::note(&board);
     let stdout = match format {
         OutputFormat::Table => render_board::board(&board, Timestamp::now()),
         _ => print(format, &board, || {

@@ -47,6 +47,18 @@ pub fn board(board: &Board, now: Timestamp) -> String {
     text
 }
 
+/// What is said beside the board. That nothing waits is said only if that is so: among jobs that are not shown may be
+/// some of the caller's, such as pods without a run.
+pub fn note(board: &Board) -> String {
+    match (&board.planned_at, board.runs.len(), board.jobs_waiting) {
+        (None, ..) => {
+            "The scheduler does not answer: runs are by age, and nobody knows when they start.\n".to_owned()
+        }
+        (Some(_), 0, 0) => "Nothing waits.\n".to_owned(),
+        (Some(_), shown, waiting) => format!("{shown} of {waiting} jobs that wait.\n"),
+    }
+}
+
 fn queue_row(row: &BoardQueue) -> Vec<String> {
     let indent = "  ".repeat(row.depth as usize);
     let bar = |percent: Option<f64>| percent.map_or_else(none, bar);
@@ -82,10 +94,15 @@ fn place(outlook: &Outlook) -> String {
     format!("{} of {} {jobs}, {} {gpus} ahead", ordinal(place), outlook.jobs_waiting, outlook.gpus_ahead)
 }
 
-/// From as likely later as sooner to one in ten later.
+/// From as likely later as sooner to one in ten later; or that no start is foreseen.
 fn start(forecast: &StartForecast) -> String {
-    let (early, late) = (period(forecast.p50_seconds.into()), period(forecast.p90_seconds.into()));
-    match forecast.p50_seconds {
+    let (Some(p50_seconds), Some(p90_seconds)) = (forecast.p50_seconds, forecast.p90_seconds) else {
+        let within =
+            forecast.not_within_seconds.map(|seconds| format!("not within {}", period(seconds.into())));
+        return within.unwrap_or_else(|| "not as it is".to_owned());
+    };
+    let (early, late) = (period(p50_seconds.into()), period(p90_seconds.into()));
+    match p50_seconds {
         0..60 => format!("within {late}"),
         _ if early == late => format!("in {late}"),
         _ => format!("in {early}–{late}"),

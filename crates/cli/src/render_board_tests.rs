@@ -4,7 +4,7 @@ use api_types::outlook::{Offer, Outlook, QueueShare, StartForecast};
 use api_types::rest::{Board, BoardQueue, BoardRun, QueueView};
 use jiff::Timestamp;
 
-use super::{board, ordinal, outlook};
+use super::{board, note, ordinal, outlook};
 
 fn now() -> Timestamp {
     "2026-01-01T12:14:00Z".parse().expect("a time")
@@ -23,8 +23,9 @@ fn waits(forecast: Option<StartForecast>) -> Outlook {
 fn forecast(p50_seconds: u32, p90_seconds: u32, made_at: &str) -> StartForecast {
     let offer = |code: &str, message: &str| Offer { code: code.to_owned(), message: message.to_owned() };
     StartForecast {
-        p50_seconds,
-        p90_seconds,
+        p50_seconds: Some(p50_seconds),
+        p90_seconds: Some(p90_seconds),
+        not_within_seconds: None,
         made_at: made_at.to_owned(),
         would_start_now: vec![
             offer("FewerGpus", "with 4 GPUs per member"),
@@ -49,10 +50,33 @@ fn a_run_that_waits_has_a_place_a_start_and_ways_to_start_now() {
      → place     3rd of 12 jobs, 96 GPUs ahead
      → start     within 5m (as of 40s ago)
     ");
+    let made_at = "2026-01-01T12:13:58Z";
+    let none = StartForecast { p50_seconds: None, p90_seconds: None, ..forecast(0, 0, made_at) };
+    let never = StartForecast { would_start_now: Vec::new(), ..none };
+    insta::assert_snapshot!(outlook(&waits(Some(never.clone())), now()), @r"
+     → place     3rd of 12 jobs, 96 GPUs ahead
+     → start     not as it is
+    ");
+    let far = StartForecast { not_within_seconds: Some(14 * 24 * 3_600), ..never };
+    insta::assert_snapshot!(outlook(&waits(Some(far)), now()), @r"
+     → place     3rd of 12 jobs, 96 GPUs ahead
+     → start     not within 14d
+    ");
     insta::assert_snapshot!(outlook(&waits(None), now()), @r"
      → place     3rd of 12 jobs, 96 GPUs ahead
      → start     being worked out; ask again in a moment
     ");
+}
+
+#[test]
+fn that_nothing_waits_is_said_only_if_that_is_so() {
+    let told = |planned: bool, jobs_waiting| {
+        let planned_at = planned.then(String::new);
+        note(&Board { planned_at, queues: Vec::new(), runs: Vec::new(), jobs_waiting })
+    };
+    assert_eq!(told(true, 0), "Nothing waits.\n");
+    assert_eq!(told(true, 12), "0 of 12 jobs that wait.\n");
+    assert!(told(false, 0).contains("does not answer"));
 }
 
 #[test]

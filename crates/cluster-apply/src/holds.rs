@@ -65,12 +65,12 @@ impl HoldWriter {
     /// Asks for a gang to have no Hold. Whoever waits for it to be written learns that it will not be.
     pub fn delete(&self, gang: &GangKey) {
         self.0.change(|pending, now| pending.submit(gang.clone(), Wanted(None), now));
-        self.0.look_again();
+        self.0.look_again(gang);
     }
 
     /// Completes when it is clear whether a gang has its Hold that expires then: `false` if none, or another one, is wanted.
     pub async fn is_written(&self, gang: &GangKey, expires: Timestamp) -> bool {
-        self.0.until(|pending| standing(pending, gang, expires)).await
+        self.0.until(gang, |pending| standing(pending, gang, expires)).await
     }
 }
 

@@ -129,7 +129,7 @@ impl StatusWriter {
     /// Bounded by the timeout of that write.
     pub async fn settled(&self, pod: &PodKey) {
         let target = Target::Pod(pod.clone());
-        self.0.until(|pending| (!pending.is_in_flight(&target)).then_some(())).await;
+        self.0.until(&target, |pending| (!pending.is_in_flight(&target)).then_some(())).await;
     }
 }
 

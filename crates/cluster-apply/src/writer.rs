@@ -1,6 +1,7 @@
 //! Makes the writes that are pending, a bounded number at a time, in the background: what is common to all objects of
 //! which only the latest value matters. What is written, and how soon, is the [`Paced`] value's affair.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -23,7 +24,8 @@ impl<K, V> Clone for Writer<K, V> {
 struct Shared<K, V> {
     pending: Mutex<Pending<K, V>>,
     submitted: Notify,
-    ended: Notify,
+    /// Those who wait for a write to end, by what is written: thousands may wait, each for another one.
+    waiters: Mutex<BTreeMap<K, Arc<Notify>>>,
 }
 
 impl<K, V> Writer<K, V>
@@ -40,7 +42,7 @@ where
         let shared = Arc::new(Shared {
             pending: Mutex::new(Pending::default()),
             submitted: Notify::new(),
-            ended: Notify::new(),
+            waiters: Mutex::new(BTreeMap::new()),
         });
         tokio::spawn(run(Arc::clone(&shared), in_flight_max, fenced, write));
         Self(shared)
@@ -53,29 +55,49 @@ where
         changed
     }
 
-    /// Completes with what `find` finds, looked for now and after every write that ended or was taken back.
-    pub async fn until<T>(&self, find: impl Fn(&Pending<K, V>) -> Option<T>) -> T {
+    /// Completes with what `find` finds about `key`, looked for now and whenever a write of it ended or was taken back.
+    pub async fn until<T>(&self, key: &K, find: impl Fn(&Pending<K, V>) -> Option<T>) -> T {
         loop {
-            // Registered before the look, so that no end in between is missed.
-            let ended = self.0.ended.notified();
             if let Some(found) = find(&self.0.lock()) {
+                return found;
+            }
+            let waiter;
+            let ended = {
+                let mut waiters = lock(&self.0.waiters);
+                waiter = Arc::clone(waiters.entry(key.clone()).or_default());
+                waiter.notified()
+            };
+            // Once more now that it is listed, so that no end in between is missed.
+            if let Some(found) = find(&self.0.lock()) {
+                self.0.look_again(key);
                 return found;
             }
             ended.await;
         }
     }
 
-    /// Lets all who wait in [`Writer::until`] look again.
-    pub fn look_again(&self) {
-        self.0.ended.notify_waiters();
+    /// Lets those who wait for `key` in [`Writer::until`] look again.
+    pub fn look_again(&self, key: &K) {
+        self.0.look_again(key);
     }
 }
 
-impl<K, V> Shared<K, V> {
+impl<K: Ord, V> Shared<K, V> {
     fn lock(&self) -> MutexGuard<'_, Pending<K, V>> {
-        // Nothing panics while it holds the lock; if it did, the queue would still be usable.
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending)
     }
+
+    fn look_again(&self, key: &K) {
+        let waiter = lock(&self.waiters).remove(key);
+        if let Some(waiter) = waiter {
+            waiter.notify_waiters();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds the lock; if it did, what is behind it would still be usable.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn run<K, V, W, F>(shared: Arc<Shared<K, V>>, in_flight_max: usize, fenced: Fenced, write: W)
@@ -99,7 +121,7 @@ where
             () = until(next) => {}
             Some(Ok((key, done))) = tasks.join_next() => {
                 shared.lock().done(&key, done, Instant::now());
-                shared.ended.notify_waiters();
+                shared.look_again(&key);
             }
         }
     }

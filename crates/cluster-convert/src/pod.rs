@@ -66,7 +66,8 @@ pub fn pod_change(pod: &SlimPod) -> Change {
         run: label(pod, names::RUN_LABEL).map(Into::into),
         member_index: member_index(pod),
         gated: pod.spec.scheduling_gates > 0,
-        comes_back: has_controller(pod),
+        comes_back: controller(pod).is_some(),
+        controller: controller(pod).filter(|_| member_index(pod).is_none()).map(Arc::from),
         grace_seconds: grace_seconds(pod),
         started: bound_at(pod).filter(|_| node.is_some()),
         terms,
@@ -117,8 +118,10 @@ fn gang_key(pod: &SlimPod, key: &PodKey) -> GangKey {
     GangKey { namespace: key.namespace.clone(), name }
 }
 
-fn has_controller(pod: &SlimPod) -> bool {
-    pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true))
+/// The uid of who makes it anew.
+fn controller(pod: &SlimPod) -> Option<&str> {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
 }
 
 fn grace_seconds(pod: &SlimPod) -> u32 {

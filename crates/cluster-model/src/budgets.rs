@@ -50,13 +50,14 @@ impl ClusterState {
         self.budgets.values()
     }
 
-    /// Counts those of a gang that have a node where budgets cover them: it is told to go, or was not told after all.
-    pub(crate) fn count_told(&mut self, gang: GangSlot, is_told: bool) {
+    /// Counts those of a gang that have a node where budgets cover them: they are told to go, or were not told after all.
+    pub(crate) fn count_told(&mut self, gang: GangSlot, is_told: bool, concerns: impl Fn(&Pod) -> bool) {
         if self.budgets.is_empty() {
             return;
         }
         let members = self.gangs.get(gang).members();
-        for pod in members.map(|id| &self.pods.get(id.0).pod).filter(|pod| pod.node.is_some()) {
+        let pods = members.map(|id| &self.pods.get(id.0).pod);
+        for pod in pods.filter(|pod| pod.node.is_some() && concerns(pod)) {
             for budget in self.budgets.values_mut().filter(|budget| budget.covers(pod)) {
                 let told = budget.told;
                 budget.told = if is_told { told.saturating_add(1) } else { told.saturating_sub(1) };

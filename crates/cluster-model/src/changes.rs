@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::decay::SavedAccounts;
 use crate::gangs::{GangSlot, KINDS_MAX, Order, Run};
-use crate::holds::Seat;
+use crate::holds::{self, Seat};
 use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
 use crate::near::LabelSet;
 use crate::nodes::{Interests, NodeId};
@@ -47,10 +47,12 @@ impl ClusterState {
             Change::Pod(pod) => self.set_pod(pod),
             Change::PodGone(key) => {
                 if let Some(id) = self.pod_id(&key) {
-                    let (name, seat) = (self.pod(id).pod.gang.clone(), Seat::of(&self.pod(id).pod));
+                    let pod = &self.pod(id).pod;
+                    let (name, seat, controller) = (pod.gang.clone(), Seat::of(pod), holds::controller(pod));
                     let (gang, node) = self.remove_pod(id);
                     self.settle(gang, node);
                     self.recharge_stand_in(&name, seat);
+                    self.seat_successors(controller.as_ref());
                 }
             }
             Change::Queue(queue) => self.set_queue(&queue.name.clone(), Some(queue)),
@@ -60,7 +62,7 @@ impl ClusterState {
             Change::Namespace { name, labels } => self.set_namespace(&name, Some(labels)),
             Change::NamespaceGone(name) => self.set_namespace(&name, None),
         }
-        self.near.sweep();
+        self.near.sweep(&self.pods, &self.nodes);
     }
 
     /// Says that so many members of a gang had a node and have ended. Pods that ended are not watched, so a gang whose
@@ -103,7 +105,7 @@ impl ClusterState {
         let Some(slot) = self.gangs.slot(victim).filter(has_node) else { return };
         let before = self.gangs.get_mut(slot).evicting.replace(claimant.clone());
         if before.is_none() {
-            self.count_told(slot, true);
+            self.count_told(slot, true, |_| true);
         }
         self.evicted.mark(victim, claimant);
         self.generation += 1;
@@ -115,7 +117,7 @@ impl ClusterState {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         let Some(slot) = self.gangs.slot(victim) else { return };
         if let Some(claimant) = self.gangs.get_mut(slot).evicting.take() {
-            self.count_told(slot, false);
+            self.count_told(slot, false, |_| true);
             self.evicted.take_back(victim, &claimant);
             self.generation += 1;
         }
@@ -125,8 +127,10 @@ impl ClusterState {
     /// it was asked for that claimant, so that it is not asked for it again.
     pub fn stop_evicting(&mut self, victim: &GangKey) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
-        let slot = self.gangs.slot(victim);
-        if slot.and_then(|slot| self.gangs.get_mut(slot).evicting.take()).is_some() {
+        let Some(slot) = self.gangs.slot(victim) else { return };
+        if self.gangs.get_mut(slot).evicting.take().is_some() {
+            // Those that leave were told before the refusal.
+            self.count_told(slot, false, |pod| !pod.terminating);
             self.evicted.unmark(victim);
             self.generation += 1;
         }
@@ -263,6 +267,7 @@ impl ClusterState {
             |it: &Decision| pod.ours && pod.node.is_none() && (it.held_until.is_none() || !pod.terminating);
         let decision = decision.or(stand_in).filter(holds_good);
         let (mut gang, gang_key, seat) = (None, pod.gang.clone(), Seat::of(&pod));
+        let leaves = holds::controller(&pod).filter(|_| pod.terminating);
         if pod.node.is_some() || pod.ours {
             gang = self.insert_pod(name, pod, Standing { decision, evicted: false });
         }
@@ -272,6 +277,7 @@ impl ClusterState {
         }
         self.settle(old.0, old.1);
         self.recharge_stand_in(&gang_key, seat);
+        self.seat_successors(leaves.as_ref());
     }
 
     /// Names of one namespace share its text: they take less room, and are told apart sooner.
@@ -560,10 +566,6 @@ impl ClusterState {
         }
         if old_queue == queue {
             return;
-        }
-        let (from, to) = (old_queue.map(|(queue, ..)| queue), queue.map(|(queue, ..)| queue));
-        if from != to {
-            self.gangs.change_queue(&key, from, to);
         }
         for (counted, sign) in [(old_queue, -1), (queue, 1)] {
             if let Some((queue, running, waiting)) = counted {

@@ -15,7 +15,7 @@ use crate::objects::{Node, Pod, Queue, ResourceName, Resources};
 use crate::other_resources::Extras;
 use crate::pods::{Place, PodId};
 use crate::ports::HostPort;
-use crate::queues::QueueUsage;
+use crate::queues::{QueueSlot, QueueUsage};
 use crate::state::ClusterState;
 
 /// A picture of the state. Two states with the same dump plan the same.
@@ -110,13 +110,14 @@ pub struct QueueDump {
     pub accounts_gpu_micros: (u128, u128, i128),
     /// What its children keep for themselves.
     pub children_keep: BTreeMap<ResourceName, i64>,
-    /// The gangs that count in it.
+    /// The gangs that count in it, by name.
     pub gangs: Vec<GangKey>,
 }
 
 impl ClusterState {
     /// A picture of everything; O(n), for tests and debugging.
     pub fn dump(&self) -> Dump {
+        let mut gangs_by_queue = self.gangs_by_queue();
         Dump {
             nodes: self.nodes().map(|(_, node)| (node.name.clone(), self.dump_node(node))).collect(),
             pods: self
@@ -129,7 +130,11 @@ impl ClusterState {
                 .collect(),
             queues: self
                 .queues()
-                .map(|(queue, total)| (queue.name.clone(), self.dump_queue(queue, total)))
+                .map(|(queue, total)| {
+                    let slot = self.queues.slot(&queue.name);
+                    let gangs = slot.and_then(|slot| gangs_by_queue.remove(&slot)).unwrap_or_default();
+                    (queue.name.clone(), self.dump_queue(queue, total, gangs))
+                })
                 .collect(),
             gangs: self.gangs().map(|(key, gang)| (key.clone(), self.dump_gang(gang))).collect(),
             waiting: self.waiting_gangs().cloned().collect(),
@@ -177,14 +182,25 @@ impl ClusterState {
         }
     }
 
-    fn dump_queue(&self, queue: &Queue, total: &QueueUsage) -> QueueDump {
+    /// The gangs that count in each queue itself, not below it, by name.
+    fn gangs_by_queue(&self) -> BTreeMap<QueueSlot, Vec<GangKey>> {
+        let mut queues: BTreeMap<QueueSlot, Vec<GangKey>> = BTreeMap::new();
+        for (key, gang) in self.gangs() {
+            if let Some((queue, ..)) = gang.counted.queue {
+                queues.entry(queue).or_default().push(key.clone());
+            }
+        }
+        queues
+    }
+
+    fn dump_queue(&self, queue: &Queue, total: &QueueUsage, gangs: Vec<GangKey>) -> QueueDump {
         QueueDump {
             object: queue.clone(),
             own: self.queues.own_usage(&queue.name).cloned().unwrap_or_default(),
             total: total.clone(),
             accounts_gpu_micros: self.queues.accounts_exactly(&queue.name),
             children_keep: self.queues.children_keep(&queue.name).cloned().unwrap_or_default(),
-            gangs: self.gangs_of(&queue.name).cloned().collect(),
+            gangs,
         }
     }
 

@@ -298,8 +298,6 @@ pub(crate) struct Gangs {
     pub running: BTreeSet<(Timestamp, Arc<GangKey>)>,
     /// Those that run and have a time limit, by the end that it sets, then name.
     pub ends: BTreeSet<(Timestamp, Arc<GangKey>)>,
-    /// Those that count in a queue.
-    pub by_queue: BTreeMap<QueueSlot, BTreeSet<GangKey>>,
 }
 
 impl Gangs {
@@ -345,20 +343,6 @@ impl Gangs {
         let slots: Vec<GangSlot> = self.slots.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             self.slots.get_mut(slot).run = None;
-        }
-    }
-
-    pub fn change_queue(&mut self, key: &GangKey, from: Option<QueueSlot>, to: Option<QueueSlot>) {
-        if let Some(from) = from
-            && let Some(gangs) = self.by_queue.get_mut(&from)
-        {
-            gangs.remove(key);
-            if gangs.is_empty() {
-                self.by_queue.remove(&from);
-            }
-        }
-        if let Some(to) = to {
-            self.by_queue.entry(to).or_default().insert(key.clone());
         }
     }
 }

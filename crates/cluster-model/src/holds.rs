@@ -3,7 +3,7 @@
 //! A member that waits is held where it will go. A member that still runs elsewhere, because its gang is moved, counts
 //! where it runs; a stand-in keeps the room where it will go, and hands it to the pod that comes next in its seat.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -18,10 +18,23 @@ use crate::state::{AssumeError, ClusterState};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holds {
     by_gang: BTreeMap<GangKey, BTreeMap<PodId, Timestamp>>,
-    stand_ins: BTreeMap<(GangKey, Seat), PodId>,
+    stand_ins: BTreeMap<GangSeat, PodId>,
+    /// Those for pods that come back under another name and without an index, by who makes them anew.
+    by_controller: BTreeMap<Controller, BTreeSet<GangSeat>>,
 }
 
-/// What a pod and the one made anew for it have in common. A Job gives each life another name, but the same index.
+/// A namespace, and who makes pods anew there. Pods say themselves who that is, so it counts within one namespace only.
+pub(crate) type Controller = (Arc<str>, Arc<str>);
+
+/// Who makes a pod anew, if its next life is known by that.
+pub(crate) fn controller(pod: &Pod) -> Option<Controller> {
+    Some((pod.key.namespace.clone(), pod.controller.clone()?))
+}
+
+type GangSeat = (GangKey, Seat);
+
+/// What a pod and the one made anew for it have in common. A Job gives each life another name, but the same index; of a
+/// `ReplicaSet` one pod is as good as another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Seat {
     Index(u32),
@@ -59,7 +72,7 @@ impl ClusterState {
             }
         }
         self.generation += 1;
-        self.near.sweep();
+        self.near.sweep(&self.pods, &self.nodes);
         Ok(())
     }
 
@@ -77,7 +90,7 @@ impl ClusterState {
                 self.stand_for_good(id, Standing::default());
             }
         }
-        self.near.sweep();
+        self.near.sweep(&self.pods, &self.nodes);
     }
 
     /// Gangs for which capacity is held, by name, and until when.
@@ -106,12 +119,17 @@ impl ClusterState {
             started: None,
             ..self.pod(of).pod.clone()
         };
+        let controller = controller(&pod);
         self.restore_stand_in(pod, standing);
+        self.seat_successors(controller.as_ref());
     }
 
     /// Puts a stand-in in place.
     pub(crate) fn restore_stand_in(&mut self, pod: Pod, standing: Standing) {
         let seat = (pod.gang.clone(), Seat::of(&pod));
+        if let Some(controller) = controller(&pod) {
+            self.holds.by_controller.entry(controller).or_default().insert(seat.clone());
+        }
         let id = self.insert_state(pod, standing, None, true);
         self.holds.stand_ins.insert(seat, id);
         self.count_pod(id);
@@ -120,15 +138,61 @@ impl ClusterState {
     fn remove_stand_in(&mut self, id: PodId) -> Option<Decision> {
         self.uncount_pod(id);
         let state = self.remove_state(id);
-        let seat = Seat::of(&state.pod);
-        self.holds.stand_ins.remove(&(state.pod.gang, seat));
+        let seat = (state.pod.gang.clone(), Seat::of(&state.pod));
+        self.holds.stand_ins.remove(&seat);
+        if let Some(controller) = controller(&state.pod)
+            && let Some(seats) = self.holds.by_controller.get_mut(&controller)
+        {
+            seats.remove(&seat);
+            if seats.is_empty() {
+                self.holds.by_controller.remove(&controller);
+            }
+        }
         state.standing.decision
     }
 
     /// What a stand-in kept for a pod that came.
     pub(crate) fn take_stand_in(&mut self, pod: &Pod) -> Option<Decision> {
-        let id = *self.holds.stand_ins.get(&(pod.gang.clone(), Seat::of(pod)))?;
+        if self.holds.stand_ins.is_empty() {
+            return None;
+        }
+        let own = (pod.gang.clone(), Seat::of(pod));
+        let id = self.holds.stand_ins.get(&own).copied().or_else(|| self.orphan_for(pod))?;
         self.remove_stand_in(id)
+    }
+
+    /// A stand-in that keeps what this pod needs, for one of the same controller that is gone, or about to be: whoever
+    /// stays needs no successor yet.
+    fn orphan_for(&self, pod: &Pod) -> Option<PodId> {
+        let seats = self.holds.by_controller.get(&controller(pod)?)?;
+        let mut stand_ins = seats.iter().filter_map(|seat| self.holds.stand_ins.get(seat).copied());
+        stand_ins.find(|id| {
+            let kept = &self.pod(*id).pod;
+            let stands_for = self.pod_id(&kept.key);
+            (&kept.requests, &kept.queue) == (&pod.requests, &pod.queue)
+                && stands_for.is_none_or(|id| self.pod(id).pod.terminating)
+        })
+    }
+
+    /// A pod of this controller is gone, or about to be, or a place is kept for one: those who came before that was known,
+    /// and wait, get such places now, by name.
+    pub(crate) fn seat_successors(&mut self, controller: Option<&Controller>) {
+        let Some(controller) = controller.filter(|it| self.holds.by_controller.contains_key(*it)) else {
+            return;
+        };
+        let waits = |id: &PodId| {
+            let state = self.pod(*id);
+            let of_controller = state.pod.controller.as_ref() == Some(&controller.1);
+            of_controller && !state.stand_in && self.is_pending(*id)
+        };
+        let in_namespace = self.pods_by_namespace.get(&controller.0).into_iter().flatten();
+        let mut waiting: Vec<PodId> = in_namespace.copied().filter(waits).collect();
+        waiting.sort_by_key(|id| self.pod(*id).pod.key.name.clone());
+        for id in waiting {
+            let Some(stand_in) = self.orphan_for(&self.pod(id).pod) else { continue };
+            let decision = self.remove_stand_in(stand_in);
+            self.stand_for_good(id, Standing { decision, evicted: false });
+        }
     }
 
     /// The same for a pod that is there.

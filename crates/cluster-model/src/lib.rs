@@ -90,7 +90,7 @@ pub use memory::Memory;
 pub use moments::Moment;
 pub use names::{GangKey, GpuType, NodeName, PodKey, QueueName};
 pub use near::{
-    LabelSet, NearRefusal, NearRule, Neighbours, Operator, PodTerm, Requirement, Scope, Selector,
+    Apart, LabelSet, NearRefusal, NearRule, Neighbours, Operator, PodTerm, Requirement, Scope, Selector,
     SpreadConstraint, TallyDump,
 };
 pub use node_affinity::{LabelRule, LabelTest, NameRule, NodeAffinity, NodeTerm};

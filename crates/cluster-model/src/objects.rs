@@ -26,6 +26,7 @@ pub const HALF_LIFE_SECONDS_DEFAULT: u32 = 7 * 24 * 3600;
 
 /// Something that happened in the cluster. Changes of different kinds may arrive in any order.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every change is a pod's")]
 pub enum Change {
     /// A node is new or different.
     Node(Node),
@@ -241,6 +242,9 @@ pub struct Pod {
     pub gated: bool,
     /// Whether somebody makes it anew when it is gone.
     pub comes_back: bool,
+    /// Who makes it anew, where that is how its next life is known: under another name, and without an index.
+    #[serde(default)]
+    pub controller: Option<Arc<str>>,
     /// How long it may take to end, once it is told to.
     pub grace_seconds: u32,
     /// What its gang asks beyond resources.
@@ -294,6 +298,7 @@ impl Pod {
             member_index: None,
             gated: false,
             comes_back: true,
+            controller: None,
             grace_seconds: 0,
             terms: Arc::default(),
             group: None,

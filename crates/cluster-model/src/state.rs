@@ -167,6 +167,11 @@ impl ClusterState {
         self.gangs.classes.in_order()
     }
 
+    /// How many of them there are. They are not sorted for it.
+    pub fn waiting_class_count(&self) -> usize {
+        self.gangs.classes.count()
+    }
+
     /// The next gang of a class that waits after this one, and since when.
     pub fn waiting_after(
         &self,
@@ -185,12 +190,6 @@ impl ClusterState {
     /// Gangs that run and have a time limit, by the end that it sets, then by name.
     pub fn certain_ends(&self) -> impl ExactSizeIterator<Item = (Timestamp, &GangKey)> {
         self.gangs.ends.iter().map(|(end, key)| (*end, &**key))
-    }
-
-    /// The gangs that count in a queue itself, not below it, by name.
-    pub fn gangs_of(&self, queue: &QueueName) -> impl Iterator<Item = &GangKey> {
-        let slot = self.queues.slot(queue);
-        slot.and_then(|slot| self.gangs.by_queue.get(&slot)).into_iter().flatten()
     }
 
     /// What a queue itself holds, without the queues below it.

@@ -98,14 +98,23 @@ pub(crate) struct WaitingClasses {
 impl WaitingClasses {
     /// The classes by queue, the highest priority first, then by their first gang.
     pub fn in_order(&self) -> Vec<&WaitingClass> {
-        let alike = self.classes.iter().map(|(_, entry)| &entry.waiting);
-        let mut classes: Vec<&WaitingClass> =
-            alike.chain(self.alone.values()).filter(|class| !class.gangs.is_empty()).collect();
+        let mut classes: Vec<&WaitingClass> = self.iter().collect();
         classes.sort_by(|one, other| {
             let (first, second) = (one.gangs.first(), other.gangs.first());
             (&one.queue, Reverse(one.priority), first).cmp(&(&other.queue, Reverse(other.priority), second))
         });
         classes
+    }
+
+    /// How many classes there are.
+    pub fn count(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// The classes in which a gang waits, in no order that means anything.
+    fn iter(&self) -> impl Iterator<Item = &WaitingClass> {
+        let alike = self.classes.iter().map(|(_, entry)| &entry.waiting);
+        alike.chain(self.alone.values()).filter(|class| !class.gangs.is_empty())
     }
 
     /// The gang after this one, if one waits.

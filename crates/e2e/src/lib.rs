@@ -10,7 +10,7 @@ pub mod ledger;
 pub mod objects;
 pub mod observe;
 pub mod preemptions;
-pub mod random;
 pub mod sse;
+pub mod usage;
 pub mod users;
 pub mod wait;

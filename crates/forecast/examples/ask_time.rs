@@ -1,5 +1,5 @@
-//! What one question costs, at the size we are made for: the copy of the state (which the planning thread pays), the
-//! snapshot as text, and the forecast and the what-ifs (which a thread of its own pays).
+//! What one question costs, at the size we are made for: the copy of the state (which the planning thread pays),
+//! its end, the snapshot as text, and the forecast and the what-ifs (which a thread of its own pays).
 //!
 //! ```text
 //! cargo run --release -p forecast --example ask_time [NODES] [PODS]
@@ -26,7 +26,7 @@ fn main() {
     let (nodes, pods) = (asked.next().unwrap_or(10_000), asked.next().unwrap_or(100_000));
     let (mut state, built) = timed(|| cluster(nodes, pods));
     let (copy, copied) = timed(|| state.clone());
-    drop(copy);
+    let ((), dropped) = timed(|| drop(copy));
     let (text, written) = timed(|| serde_json::to_vec(&state.save()).expect("it can be written"));
     let policy = Policy::default();
     let now = at(NOW);
@@ -38,7 +38,8 @@ fn main() {
     println!(
         "{nodes} nodes, {} pods, {} gangs wait (built in {built:.2} s)\n\
          plan       {planned:.3} s\n\
-         copy       {copied:.3} s, at most every 3 s, on the planning thread\n\
+         copy       {copied:.3} s, at most every 3 s and once for each question, on the planning thread\n\
+         drop       {dropped:.3} s, on another thread\n\
          snapshot   {written:.3} s, {} MB\n\
          forecast   {foreseen:.3} s: {:?}\n\
          what-ifs   {tried:.3} s: {} offers",

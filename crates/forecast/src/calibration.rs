@@ -25,6 +25,8 @@ pub struct Forecast {
     late_seconds: u32,
     /// No gang waits longer than this, whatever was learned.
     most_seconds: u32,
+    /// Whether it starts before that in at least half of the futures.
+    is_foreseen: bool,
     /// Whether the gang needs as much as the largest node has, or more: it waits for other things than small ones.
     is_large: bool,
 }
@@ -33,7 +35,14 @@ impl Forecast {
     /// From waits, sorted, of which none is longer than `most_seconds`.
     pub(crate) fn of(waits: &[u32], made_at: Timestamp, most_seconds: u32, is_large: bool) -> Self {
         let (middle_seconds, late_seconds) = (quantile(waits, 30), quantile(waits, 90));
-        Self { made_at, middle_seconds, late_seconds, most_seconds, is_large }
+        let starts = waits.iter().filter(|wait| **wait < most_seconds).count();
+        let is_foreseen = starts * 2 >= waits.len();
+        Self { made_at, middle_seconds, late_seconds, most_seconds, is_foreseen, is_large }
+    }
+
+    /// How far was looked ahead, if the gang does not start until then in most futures: the range says nothing then.
+    pub fn not_within_seconds(&self) -> Option<u32> {
+        (!self.is_foreseen).then_some(self.most_seconds)
     }
 }
 

@@ -106,13 +106,13 @@ impl<'a, 'b> Future<'a, 'b> {
                 may_start = true;
             }
         }
-        let classes_before = if may_start { 0 } else { self.state.waiting_classes().len() };
+        let classes_before = if may_start { 0 } else { self.state.waiting_class_count() };
         while self.replay.next_at().is_some_and(|at| at <= now) {
             for pod in self.replay.pop() {
                 self.state.apply(Change::Pod(pod));
             }
         }
-        may_start || self.state.waiting_classes().len() > classes_before
+        may_start || self.state.waiting_class_count() > classes_before
     }
 
     /// Whether the gang starts now.

@@ -1,20 +1,16 @@
-//! Randomness from a seed: the same numbers on every machine.
+//! What a forecast draws from a seed: the same numbers on every machine.
 
-/// Splitmix64.
+/// Numbers and shares.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(seeded_random::Random);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(seeded_random::Random::new(seed))
     }
 
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// From zero to one, both left out.

@@ -8,12 +8,16 @@ use std::{
 
 use cluster_model::plan::WaitReason;
 use cluster_model::{
-    ClusterState, DeviceAsk, Features, Gang, GangKey, GpuType, HostPorts, Node, NodeAffinity, OtherResources,
-    Pod, PodId, PodKey, QueueName, Resources, Terms, Toleration, TopologyTerms,
+    Apart, ClusterState, DeviceAsk, Features, Gang, GangKey, GpuType, HostPorts, Node, NodeAffinity,
+    OtherResources, Pod, PodId, PodKey, QueueName, Resources, Terms, Toleration, TopologyTerms,
 };
 use jiff::Timestamp;
 
 use crate::elastic;
+
+/// What is told of pods that ask for more of other pods than is counted at a time.
+const TOO_MUCH: &str =
+    "spec.affinity or spec.topologySpreadConstraints: too many different ones are asked for at a time";
 
 /// A gang's members without a node, and what they need together.
 #[derive(Clone)]
@@ -37,9 +41,11 @@ pub(crate) struct Request {
     pub is_granted: bool,
     /// Reasons that hold whatever the nodes have.
     pub problems: Vec<WaitReason>,
-    /// Whether other pods have a say in where its members may go. Then nothing follows from it for gangs that ask for the
-    /// same, and somebody who comes may make room.
+    /// Whether other pods have a say in where its members may go, now or once they have come: then gangs that ask for the
+    /// same may find other nodes.
     pub depends_on_neighbours: bool,
+    /// Whether somebody who comes may make room. Then nothing follows from what it found before.
+    pub is_helped_by_others: bool,
     /// The GPU types that would do; any if empty.
     gpu_types: Vec<GpuType>,
 }
@@ -64,9 +70,21 @@ pub(crate) struct Group {
     pub members: Vec<PodId>,
 }
 
-/// All members of a gang as far as it decides where they may go: the group they are in, their shape, how many they are, and
-/// their indexes where those say which segment each is in.
-pub(crate) type Members = Vec<(Option<Arc<str>>, Arc<Shape>, usize, Vec<u32>)>;
+/// All members of a gang as far as it decides where they may go.
+pub(crate) type Members = Vec<Alike>;
+
+/// Members of one shape as far as it decides where they may go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Alike {
+    /// The name of the group that they are in.
+    group: Option<Arc<str>>,
+    shape: Arc<Shape>,
+    members: usize,
+    /// Their indexes, where those say which segment each is in.
+    indexes: Vec<u32>,
+    /// Whom they are kept apart from, in order, with how many in a row are so alike.
+    apart: Vec<(Apart, usize)>,
+}
 
 /// What decides which nodes would do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -176,6 +194,7 @@ impl Request {
             optional: members.optional,
             is_granted: gang.finishes_its_start(lead.gang_size),
             depends_on_neighbours: depends_on_neighbours(state, &pending),
+            is_helped_by_others: is_helped_by_others(&pending),
             problems,
             gpu_types: match bound_type {
                 Some(bound) if asked_types.is_empty() || asked_types.contains(&bound) => vec![bound],
@@ -209,6 +228,7 @@ impl Request {
             is_granted: true,
             waiting_since: first.created,
             depends_on_neighbours: depends_on_neighbours(state, &pods),
+            is_helped_by_others: is_helped_by_others(&pods),
             problems: Vec::new(),
             gpu_types: gpu_type.into_iter().collect(),
         }
@@ -260,7 +280,13 @@ impl Grouping {
         let index = |id: &PodId| state.pod(*id).pod().member_index.unwrap_or(0);
         for group in &self.groups {
             let indexes = group.members.iter().filter(|_| in_segments).map(index).collect();
-            members.push((self.name.clone(), group.shape.clone(), group.members.len(), indexes));
+            members.push(Alike {
+                group: self.name.clone(),
+                shape: group.shape.clone(),
+                members: group.members.len(),
+                indexes,
+                apart: apart(state, &group.members),
+            });
         }
         for within in &self.within {
             within.list(state, in_segments, members);
@@ -310,13 +336,32 @@ fn depends_on_neighbours(state: &ClusterState, members: &[(PodId, &Pod)]) -> boo
     members.iter().any(|(id, _)| state.depends_on_neighbours(*id))
 }
 
+fn is_helped_by_others(members: &[(PodId, &Pod)]) -> bool {
+    let asks = members.iter().filter_map(|(_, pod)| pod.neighbours.as_ref());
+    asks.into_iter().any(|asks| asks.is_helped_by_others())
+}
+
+fn apart(state: &ClusterState, members: &[PodId]) -> Vec<(Apart, usize)> {
+    let mut found: Vec<(Apart, usize)> = Vec::new();
+    for apart in members.iter().map(|member| state.apart(*member)) {
+        match found.last_mut().filter(|(last, _)| *last == apart) {
+            Some((_, members)) => *members += 1,
+            None => found.push((apart, 1)),
+        }
+    }
+    found
+}
+
 fn problems(state: &ClusterState, gang: &Gang, lead: &Pod, pending: &[(PodId, &Pod)]) -> Vec<WaitReason> {
     let mut problems = Vec::new();
     let pods = || pending.iter().map(|(_, pod)| *pod);
 
-    let fields: BTreeSet<&String> = pods().flat_map(|pod| &pod.unsupported).collect();
+    let mut fields: BTreeSet<String> = pods().flat_map(|pod| &pod.unsupported).cloned().collect();
+    if pending.iter().any(|(id, _)| state.asks_too_much(*id)) {
+        fields.insert(TOO_MUCH.to_owned());
+    }
     if !fields.is_empty() {
-        problems.push(WaitReason::Unsupported { fields: fields.into_iter().cloned().collect() });
+        problems.push(WaitReason::Unsupported { fields: fields.into_iter().collect() });
     }
     if pods().any(|pod| pod.queue != lead.queue) {
         problems.push(WaitReason::MembersDisagree { field: "queue" });

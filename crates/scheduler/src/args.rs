@@ -44,13 +44,13 @@ pub struct Args {
     /// Address at which a leader answers the API server, by TLS; port 0 picks a free one.
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     pub leader_listen: SocketAddr,
-    /// What others call that address, as HOST:PORT; without it, the address itself.
+    /// What others call that address, as HOST:PORT; without it, the address itself. Needed if that is every address.
     #[arg(long, value_name = "ADDRESS")]
     pub leader_address: Option<String>,
 }
 
 impl Args {
-    /// Refuses times that contradict each other.
+    /// Refuses times that contradict each other, and an address that nobody can reach.
     pub fn validate(&self) -> anyhow::Result<()> {
         ensure!(
             self.settle > self.write_timeout && !self.write_timeout.is_zero(),
@@ -58,6 +58,13 @@ impl Args {
              hint: a new leader must not plan while a write of the former one can still happen",
             self.settle,
             self.write_timeout
+        );
+        ensure!(
+            !self.leader_listen.ip().is_unspecified() || self.leader_address.is_some(),
+            "--leader-listen {} is every address of this machine, and none that others can call\n\n\
+             hint: add --leader-address with the pod's own address, for example $(POD_IP):{}",
+            self.leader_listen,
+            self.leader_listen.port()
         );
         self.lease.times()?;
         Ok(())
@@ -83,5 +90,16 @@ mod tests {
         assert!(parse("5s").is_ok());
         assert!(parse("4s").is_err());
         assert!(parse("1s").is_err());
+    }
+
+    #[test]
+    fn a_leader_that_listens_everywhere_must_say_where_it_is() {
+        let parse = |args: &[&str]| {
+            Args::parse_from(["warpyard-scheduler"].iter().chain(args).copied()).validate().is_ok()
+        };
+        assert!(parse(&["--leader-listen", "10.0.0.1:8443"]));
+        assert!(parse(&["--leader-listen", "0.0.0.0:8443", "--leader-address", "10.0.0.1:8443"]));
+        assert!(!parse(&["--leader-listen", "0.0.0.0:8443"]));
+        assert!(!parse(&["--leader-listen", "[::]:8443"]));
     }
 }

@@ -97,12 +97,13 @@ const PANELS: &[Panel] = &[
         ],
     },
     Panel {
-        title: "Watches: backlog, and errors per minute",
+        title: "Watches: backlog, and errors per minute; forecasts that failed",
         unit: "short",
         draws: &[
             ("sum(warpyard_scheduler_watch_backlog)", "backlog"),
             ("60 * sum(rate(warpyard_scheduler_watch_errors_total[5m]))", "errors"),
             ("60 * sum(rate(warpyard_scheduler_watch_decode_errors_total[5m]))", "not decoded"),
+            ("60 * sum(rate(warpyard_scheduler_forecast_panics_total[5m]))", "forecasts"),
         ],
     },
     Panel {

@@ -44,16 +44,28 @@ pub fn eviction(claimant: &GangKey, rule: &str) -> String {
     }
 }
 
+/// Why a gang waits, for who knows what the reader may see.
+pub fn reasons(gang: &WaitingGang) -> Vec<Reason> {
+    gang.reasons.iter().take(REASONS_MAX).map(|reason| to_reason(reason.to_reason())).collect()
+}
+
 /// `status.waiting` of the gang's Run.
 pub fn waiting(gang: &WaitingGang) -> Waiting {
-    let reasons = gang.reasons.iter().take(REASONS_MAX).map(|reason| to_reason(reason.to_reason())).collect();
-    Waiting { reasons }
+    Waiting { reasons: for_tenant(gang).collect() }
+}
+
+/// For everybody in the gang's namespace, who may not see others.
+fn for_tenant(gang: &WaitingGang) -> impl Iterator<Item = Reason> {
+    reasons(gang).into_iter().map(|reason| match reason.gang_namespace() {
+        Some(namespace) if *namespace != *gang.gang.namespace => reason.without_gang(),
+        _ => reason,
+    })
 }
 
 /// The condition of the gang's first pod: the most binding reason's code, every reason's sentence.
 pub fn condition(gang: &WaitingGang) -> Value {
     let code = gang.reasons.first().map_or("Waiting", |reason| reason.code());
-    let sentences: Vec<_> = gang.reasons.iter().take(REASONS_MAX).map(ToString::to_string).collect();
+    let sentences: Vec<_> = for_tenant(gang).map(|reason| reason.message).collect();
     let message = sentences.join("; ").chars().take(MESSAGE_CHARS_MAX).collect();
     Value::NotScheduled { code, message }
 }
@@ -97,8 +109,8 @@ pub fn saved_accounts(accounts: &QueueAccounts) -> Option<SavedAccounts> {
 }
 
 fn to_reason(data: ReasonData) -> Reason {
-    let ReasonData { code, message, never, queue, resource, holds, bound, asks, free } = data;
-    Reason { code: code.to_owned(), message, never, queue, resource, holds, bound, asks, free }
+    let ReasonData { code, message, never, queue, gang, resource, holds, bound, asks, free } = data;
+    Reason { code: code.to_owned(), message, never, queue, gang, resource, holds, bound, asks, free }
 }
 
 /// Counts are never negative, and far below 2³².
@@ -114,7 +126,7 @@ mod tests {
     use cluster_model::plan::{WaitReason, WaitingGang};
     use cluster_model::{Amounts, GangKey, PodKey, Queue, QueueUsage, ResourceName};
 
-    use super::{condition, queue_status, waiting};
+    use super::{condition, queue_status, reasons, waiting};
 
     fn gang() -> WaitingGang {
         let reasons = vec![
@@ -143,6 +155,21 @@ mod tests {
         assert_eq!((first.code.as_str(), first.queue.as_deref()), ("QuotaExceeded", Some("nlp")));
         assert_eq!((first.holds, first.bound, first.asks), (Some(40), Some(48), Some(32)));
         assert_eq!(first.message, "queue nlp holds 40 of 48 H100; asks 32");
+    }
+
+    #[test]
+    fn gangs_of_other_namespaces_are_named_only_to_who_knows_what_the_reader_may_see() {
+        let behind = |namespace: &str| WaitReason::BehindBlocked { gang: GangKey::new(namespace, "other") };
+        let gang = WaitingGang { reasons: vec![behind("ns"), behind("theirs")], ..gang() };
+        let named = |reasons: Vec<api_types::run::Reason>| -> Vec<_> {
+            reasons.into_iter().map(|reason| reason.gang.unwrap_or_default()).collect()
+        };
+        assert_eq!(named(reasons(&gang)), ["ns/other", "theirs/other"]);
+        assert_eq!(named(waiting(&gang).reasons), ["ns/other", ""]);
+        let Value::NotScheduled { message, .. } = condition(&gang) else { panic!("a condition") };
+        let expect =
+            "gang ns/other is blocked, and nobody passes it; another gang is blocked, and nobody passes it";
+        assert_eq!(message, expect);
     }
 
     #[test]

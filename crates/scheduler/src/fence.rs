@@ -6,6 +6,7 @@
 //!   admitted a dry-run bind of a pod that does not exist: 404, not "refused"
 //! ```
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api_types::names::{
@@ -79,8 +80,13 @@ pub async fn pod_uid(client: &Client) -> Result<String, Error> {
     uid.cloned().ok_or_else(|| Error::NotAPod { user: user.username.unwrap_or_default() })
 }
 
-/// Makes this process the one that may write; returns its epoch.
-pub async fn take(client: &Client, writes: &Writes, holder: &str, endpoint: &Endpoint) -> Result<i64, Error> {
+/// Makes this process the one that may write, and says where it can be asked, if it can; returns its epoch.
+pub async fn take(
+    client: &Client,
+    writes: &Writes,
+    holder: &str,
+    endpoint: Option<&Endpoint>,
+) -> Result<i64, Error> {
     let api = Api::<SchedulerEpoch>::all(client.clone());
     let old = match api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)? {
         Some(old) => old,
@@ -91,10 +97,22 @@ pub async fn take(client: &Client, writes: &Writes, holder: &str, endpoint: &End
     if old.spec.holder != holder {
         must_stand(writes).await?;
     }
-    let epoch = publish(&api, Some(&old), holder, Some(endpoint)).await?.spec.epoch;
+    let epoch = publish(&api, Some(&old), holder, endpoint).await?.spec.epoch;
     info!(epoch, holder, "Published the epoch.");
     await_admission(writes, epoch).await?;
     Ok(epoch)
+}
+
+/// Says where the leader of an epoch can be asked, if it could not when it took the fence. [`Error::Outrun`] if another
+/// process leads by now.
+pub async fn advertise(client: &Client, epoch: i64, endpoint: &Endpoint) -> Result<(), Error> {
+    let api = Api::<SchedulerEpoch>::all(client.clone());
+    let mut ours = api.get(SCHEDULER_EPOCH).await.map_err(Error::Publish)?;
+    if ours.spec.epoch != epoch {
+        return Err(Error::Outrun);
+    }
+    ours.metadata.annotations = Some(annotations(endpoint));
+    api.replace(SCHEDULER_EPOCH, &PostParams::default(), &ours).await.map(drop).map_err(refused)
 }
 
 /// The fence follows the epoch with a short delay, so it gets some time to refuse us.
@@ -122,13 +140,7 @@ async fn publish(
     let epoch = old.map_or(0, |old| old.spec.epoch) + 1;
     let mut new =
         SchedulerEpoch::new(SCHEDULER_EPOCH, SchedulerEpochSpec { epoch, holder: holder.to_owned() });
-    new.metadata.annotations = endpoint.map(|endpoint| {
-        [
-            (LEADER_ADDRESS_ANNOTATION.to_owned(), endpoint.address.clone()),
-            (LEADER_CERTIFICATE_ANNOTATION.to_owned(), endpoint.certificate_pem.clone()),
-        ]
-        .into()
-    });
+    new.metadata.annotations = endpoint.map(annotations);
     let params = PostParams::default();
     let result = match old {
         None => api.create(&params, &new).await,
@@ -137,10 +149,22 @@ async fn publish(
             api.replace(SCHEDULER_EPOCH, &params, &new).await
         }
     };
-    result.map_err(|error| match error {
+    result.map_err(refused)
+}
+
+fn annotations(endpoint: &Endpoint) -> BTreeMap<String, String> {
+    [
+        (LEADER_ADDRESS_ANNOTATION.to_owned(), endpoint.address.clone()),
+        (LEADER_CERTIFICATE_ANNOTATION.to_owned(), endpoint.certificate_pem.clone()),
+    ]
+    .into()
+}
+
+fn refused(error: kube::Error) -> Error {
+    match error {
         kube::Error::Api(status) if status.code == 409 => Error::Outrun,
         error => Error::Publish(error),
-    })
+    }
 }
 
 async fn await_admission(writes: &Writes, epoch: i64) -> Result<(), Error> {

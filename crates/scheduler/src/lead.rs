@@ -28,9 +28,10 @@ use crate::planner::{Inputs, Leftovers, Outputs, Planner, Settings};
 use crate::record::Record;
 use crate::spans::Spans;
 use crate::tell::desk::Desk;
+use crate::tell::door::Door;
 use crate::tell::forecaster;
 use crate::tell::learned::Teller;
-use crate::tell::server::{self, Endpoint};
+use crate::tell::server::Endpoint;
 use crate::{absent, explain, fence, policy};
 
 /// Changes that may wait for the loop: 4,096 slim pods are a few MB, and then the watches wait.
@@ -126,15 +127,22 @@ impl Leader {
         let limit = FIRST_PLAN_MAX + self.args.settle;
         let deadline = tokio::time::Instant::now() + limit;
         let desk = Arc::<Desk>::default();
-        let endpoint = self.answer_questions(&desk, stop).await?;
+        let panics = self.metrics.forecast_panics.clone();
+        forecaster::start(Arc::clone(&desk), panics, stop.clone()).context("starting the forecast thread")?;
+        // It says "not yet" until the first plan.
+        let door = self.door(&desk, stop);
+        let endpoint = door.open_now().await;
         let (epoch, leftovers) = tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            taken = tokio::time::timeout_at(deadline, self.take_over(&endpoint)) => {
+            taken = tokio::time::timeout_at(deadline, self.take_over(endpoint.as_ref())) => {
                 taken.with_context(|| format!("did not take over within {limit:?}"))??
             }
         };
+        if endpoint.is_none() {
+            tokio::spawn(door.open_later(epoch));
+        }
         let record = self.args.record.as_deref().map(Record::start).transpose();
-        let record = record.context("beginning to record")?;
+        let record = record.context("starting the recording thread")?;
         let observers = (record, self.traces.as_ref().map(Spans::new));
         let (outputs, inputs) = self.connect(epoch, desk, observers, stop);
         let stop_planning = inputs.stop.clone();
@@ -209,15 +217,19 @@ impl Leader {
         (outputs, inputs)
     }
 
-    /// Starts what answers those who ask why and when; it says "not yet" until the first plan.
-    async fn answer_questions(&self, desk: &Arc<Desk>, stop: &CancellationToken) -> anyhow::Result<Endpoint> {
-        forecaster::start(Arc::clone(desk), stop.clone()).context("starting the forecast thread")?;
-        let (listen, address) = (self.args.leader_listen, self.args.leader_address.clone());
-        Ok(server::serve(listen, address, self.reads.clone(), Arc::clone(desk), stop.clone()).await?)
+    /// Where those who ask why and when are answered.
+    fn door(&self, desk: &Arc<Desk>, stop: &CancellationToken) -> Door {
+        Door {
+            listen: self.args.leader_listen,
+            advertised: self.args.leader_address.clone(),
+            client: self.reads.clone(),
+            desk: Arc::clone(desk),
+            stop: stop.clone(),
+        }
     }
 
     /// Everything before the first list; returns the epoch, and what a former leader left.
-    async fn take_over(&self, endpoint: &Endpoint) -> anyhow::Result<(i64, Leftovers)> {
+    async fn take_over(&self, endpoint: Option<&Endpoint>) -> anyhow::Result<(i64, Leftovers)> {
         let taken = fence::take(&self.reads, &self.writes, &self.uid, endpoint);
         let taken = tokio::time::timeout(FENCE_MAX, taken).await;
         let epoch = taken.with_context(|| format!("the fence was not taken within {FENCE_MAX:?}"))??;

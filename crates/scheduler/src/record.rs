@@ -6,7 +6,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
 
 use cluster_model::{Change, ClusterState};
 use jiff::Timestamp;
@@ -18,6 +19,9 @@ const LINES_MAX: usize = 65_536;
 /// A file that is larger is put aside as `FILE.1`, in place of the one before: twice this is the most that is kept.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// What is between two tries to make the file.
+const RETRY_PACE: Duration = Duration::from_secs(10);
+
 /// The planning thread's end.
 pub struct Record {
     recorder: Recorder,
@@ -28,13 +32,18 @@ pub struct Record {
 }
 
 impl Record {
-    /// Writes to a file, which is made anew; what was there is put aside.
+    /// Writes to a file, which is made anew; what was there is put aside. A file that cannot be made is tried again: the
+    /// error is that there is no thread.
     pub fn start(path: &Path) -> std::io::Result<Self> {
+        Self::start_with(path, RETRY_PACE)
+    }
+
+    fn start_with(path: &Path, retry_pace: Duration) -> std::io::Result<Self> {
         let (lines, received) = sync_channel(LINES_MAX);
         let is_new = Arc::new(AtomicBool::new(true));
-        let writer = Writer { path: path.to_owned(), is_new: Arc::clone(&is_new), bytes: AtomicU64::new(0) };
-        let file = writer.begin()?;
-        std::thread::Builder::new().name("record".to_owned()).spawn(move || writer.run(file, &received))?;
+        let (path, bytes) = (path.to_owned(), AtomicU64::new(0));
+        let writer = Writer { path, is_new: Arc::clone(&is_new), bytes, retry_pace };
+        std::thread::Builder::new().name("record".to_owned()).spawn(move || writer.run(&received))?;
         Ok(Self { recorder: Recorder::default(), lines, is_new, left_out: 0 })
     }
 
@@ -78,6 +87,7 @@ struct Writer {
     path: PathBuf,
     is_new: Arc<AtomicBool>,
     bytes: AtomicU64,
+    retry_pace: Duration,
 }
 
 impl Writer {
@@ -90,9 +100,28 @@ impl Writer {
         Ok(BufWriter::new(File::create(&self.path)?))
     }
 
-    fn run(&self, mut file: BufWriter<File>, lines: &Receiver<String>) {
+    fn run(&self, lines: &Receiver<String>) {
+        let Some(mut file) = self.begin_when_possible(lines) else { return };
         if let Err(error) = self.write_all(&mut file, lines) {
             error!(%error, path = %self.path.display(), "Stopped recording.");
+        }
+    }
+
+    /// What comes before there is a file is left out: the file begins with what is there then.
+    fn begin_when_possible(&self, lines: &Receiver<String>) -> Option<BufWriter<File>> {
+        loop {
+            match self.begin() {
+                Ok(file) => return Some(file),
+                Err(error) => warn!(%error, path = %self.path.display(), "Cannot record: trying again."),
+            }
+            let next_try = Instant::now() + self.retry_pace;
+            loop {
+                match lines.recv_timeout(next_try.saturating_duration_since(Instant::now())) {
+                    Ok(_) => {}
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                }
+            }
         }
     }
 
@@ -116,6 +145,33 @@ impl Writer {
                 file.flush()?;
                 *file = self.begin()?;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::{Duration, Instant};
+
+    use cluster_model::{Change, ClusterState, Node};
+
+    use super::Record;
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_tried_again_and_begins_with_what_is_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("later").join("trace");
+        let mut record = Record::start_with(&path, Duration::from_millis(1)).expect("a thread");
+        let mut state = ClusterState::default();
+        state.apply(Change::Node(Node::new("node")));
+        record.planned(&state);
+        fs::create_dir(folder.path().join("later")).expect("a folder");
+        let begun = Instant::now();
+        while !fs::read_to_string(&path).is_ok_and(|text| text.contains("node")) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nothing was recorded");
+            record.planned(&state);
+            std::thread::yield_now();
         }
     }
 }

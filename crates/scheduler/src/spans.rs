@@ -18,7 +18,8 @@ use opentelemetry::trace::{Span, SpanContext, TraceContextExt, Tracer, TracerPro
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 
-/// Pods whose bind or whose sight in the watch is awaited; more are not traced. Some 200 bytes each.
+/// Pods whose bind is awaited, and as many whose sight in the watch is. More binds are not traced; when more are to be seen,
+/// all those that are awaited are forgotten: the watch does not show them any more. Some 200 bytes each.
 const AWAITED_MAX: usize = 16_384;
 
 /// The planning thread's spans.
@@ -73,7 +74,10 @@ impl Spans {
         if !is_awaited && report.outcome == Outcome::Bound {
             // The watch was faster than the answer.
             self.bound(bind);
-        } else if is_awaited && self.bound.len() < AWAITED_MAX {
+        } else if is_awaited {
+            if self.bound.len() >= AWAITED_MAX {
+                self.bound.clear();
+            }
             self.bound.insert(report.pod.clone(), bind);
         }
     }
@@ -83,6 +87,11 @@ impl Spans {
         if let Some(bind) = self.bound.remove(pod) {
             self.bound(bind);
         }
+    }
+
+    /// The watch will not show it on its node any more.
+    pub fn gone(&mut self, pod: &PodKey) {
+        self.bound.remove(pod);
     }
 
     fn bound(&self, (bind, since): (SpanContext, SystemTime)) {
@@ -105,7 +114,24 @@ mod tests {
     use jiff::Timestamp;
     use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
 
-    use super::Spans;
+    use super::{AWAITED_MAX, Spans};
+
+    const TOOK: Duration = Duration::from_millis(5);
+
+    fn place<'a>(plan: &mut Plan, pods: impl IntoIterator<Item = &'a PodKey>) {
+        let member =
+            |pod: &PodKey| MemberPlacement { pod: pod.clone(), node: "n".into(), devices: Vec::new() };
+        plan.placements.push(GangPlacement {
+            gang: GangKey::new("ns", "g"),
+            queue: "q".into(),
+            run: None,
+            members: pods.into_iter().map(member).collect(),
+        });
+    }
+
+    fn report(pod: &PodKey) -> BindReport {
+        BindReport { pod: pod.clone(), node: "n".into(), outcome: Outcome::Bound, took: TOOK }
+    }
 
     #[test]
     fn a_plan_its_binds_and_their_sight_are_one_trace() {
@@ -116,17 +142,9 @@ mod tests {
         let mut plan = Plan::empty(7, Timestamp::UNIX_EPOCH);
         spans.planned(&plan, Duration::from_millis(1));
         assert!(exporter.get_finished_spans().expect("spans").is_empty(), "it started nothing");
-        let member = MemberPlacement { pod: pod.clone(), node: "n".into(), devices: Vec::new() };
-        plan.placements.push(GangPlacement {
-            gang: GangKey::new("ns", "g"),
-            queue: "q".into(),
-            run: None,
-            members: vec![member],
-        });
+        place(&mut plan, [&pod]);
         spans.planned(&plan, Duration::from_millis(1));
-        let took = Duration::from_millis(5);
-        let report = BindReport { pod: pod.clone(), node: "n".into(), outcome: Outcome::Bound, took };
-        spans.settled(&report, true);
+        spans.settled(&report(&pod), true);
         spans.seen(&pod);
         spans.seen(&pod);
         let made = exporter.get_finished_spans().expect("spans");
@@ -137,6 +155,27 @@ mod tests {
             assert_eq!(child.span_context.trace_id(), parent.span_context.trace_id());
         }
         let length = made[1].end_time.duration_since(made[1].start_time).expect("it ends after it began");
-        assert_eq!(length, took);
+        assert_eq!(length, TOOK);
+    }
+
+    #[test]
+    fn pods_that_are_never_seen_on_their_node_keep_no_others_from_being_traced() {
+        let mut spans = Spans::new(&SdkTracerProvider::builder().build());
+        let pod = |number: usize| PodKey::new("ns", format!("p{number}"), "u");
+        let bind = |spans: &mut Spans, pods: &[PodKey]| {
+            let mut plan = Plan::empty(7, Timestamp::UNIX_EPOCH);
+            place(&mut plan, pods);
+            spans.planned(&plan, Duration::from_millis(1));
+            for pod in pods {
+                spans.settled(&report(pod), true);
+            }
+        };
+        bind(&mut spans, &[pod(0)]);
+        spans.gone(&pod(0));
+        assert!(spans.bound.is_empty(), "it was deleted before it was seen");
+        bind(&mut spans, &(0..AWAITED_MAX).map(pod).collect::<Vec<_>>());
+        bind(&mut spans, &[pod(AWAITED_MAX)]);
+        assert!(spans.bound.contains_key(&pod(AWAITED_MAX)));
+        assert!(spans.bound.len() <= AWAITED_MAX);
     }
 }

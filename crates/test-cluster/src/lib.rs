@@ -47,7 +47,6 @@ pub mod platform;
 mod ports;
 pub mod postgres;
 pub mod process;
-pub mod random;
 mod slow_link;
 
 use std::process::ExitStatus;

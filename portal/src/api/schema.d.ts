@@ -895,6 +895,8 @@ export interface components {
              * @description How much is free.
              */
             free?: number | null;
+            /** @description The gang that is in the way, as `namespace/name`, for those who may see it. */
+            gang?: string | null;
             /**
              * Format: int64
              * @description How much the queue holds.
@@ -1011,20 +1013,28 @@ export interface components {
             /** @description The month, UTC, for example `2026-11`. */
             month: string;
         };
-        /** @description When a run is expected to start, and what would start it now. */
+        /**
+         * @description When a run is expected to start, and what would start it now. Without any time it cannot start as it is: something
+         *     other than time must change.
+         */
         StartForecast: {
             /** @description When this was worked out, RFC 3339. */
             madeAt: string;
             /**
              * Format: int32
-             * @description It is as likely to start later as sooner, in seconds from `madeAt`.
+             * @description In most futures it does not start within this time, which is as far as is looked, in seconds from `madeAt`.
              */
-            p50Seconds: number;
+            notWithinSeconds?: number | null;
             /**
              * Format: int32
-             * @description One in ten starts later than this, in seconds from `madeAt`.
+             * @description It is as likely to start later as sooner, in seconds from `madeAt`; absent if no start is foreseen.
              */
-            p90Seconds: number;
+            p50Seconds?: number | null;
+            /**
+             * Format: int32
+             * @description One in ten starts later than this, in seconds from `madeAt`; absent if no start is foreseen.
+             */
+            p90Seconds?: number | null;
             /** @description Single changes with which it would start at once; each was tried on the cluster as it is. */
             wouldStartNow: components["schemas"]["Offer"][];
         };

@@ -21,7 +21,8 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Faults on real servers: kills, stops, restarts, storms; judged over every revision of the store.
+    /// Faults on real servers: kills, stops, restarts, storms; judged over every revision of the store. Without a scenario
+    /// the oracle comes first.
     Faults {
         /// Which scenarios, for example `kills`; all without one.
         scenarios: Vec<String>,
@@ -37,7 +38,7 @@ enum Bench {
     /// Verdicts on nodes: random clusters, judged by us and by kube-scheduler's own plugins.
     Oracle {
         /// How many clusters, each with one pod that waits.
-        #[arg(long, default_value_t = 100_000)]
+        #[arg(long, default_value_t = oracle::CASES)]
         cases: u64,
         /// The first seed.
         #[arg(long, default_value_t = 0)]
@@ -68,6 +69,9 @@ enum Bench {
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.what {
         Bench::Faults { scenarios, rehearse, seed } => {
+            if scenarios.is_empty() && !rehearse {
+                oracle::run(oracle::CASES, 0)?;
+            }
             let rehearse = rehearse.then_some("--rehearse");
             let seed = seed.map(|seed| format!("--seed={seed}"));
             let arguments: Vec<_> =

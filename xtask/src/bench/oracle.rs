@@ -7,6 +7,8 @@ use crate::commands::{self, cargo};
 use crate::engine::{self, EngineArgs};
 
 const ORACLE: &str = "filter-oracle";
+/// The full run.
+pub const CASES: u64 = 100_000;
 /// What CI compares.
 const SHARD_CASES: u64 = 2_000;
 

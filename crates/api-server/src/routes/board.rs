@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::RunPhase;
-use api_types::outlook::{Line, QueueShare};
+use api_types::outlook::{Line, LineQuery, QueueShare};
 use api_types::rest::{Board, BoardQueue, BoardRun, Problem, QueueView};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -58,7 +58,7 @@ pub async fn get(
     let queues = visible_queues(&server, &identity).await?;
     let visible = visible(&server, &identity, None).await?;
     // Without the scheduler there is no order, and the rest is shown.
-    let line = server.leader().line().await.ok().flatten();
+    let line = server.leader().line(&line_query(&visible, limit.get())).await.ok().flatten();
     let shares = line.as_ref().map(|line| line.queues.clone()).unwrap_or_default();
     let runs = match &line {
         Some(line) => in_order(line, &visible, limit.get()),
@@ -70,6 +70,15 @@ pub async fn get(
         queues: tree(queues, shares),
         runs,
     }))
+}
+
+/// The leader cuts the line: it must know what is shown of it.
+fn line_query(visible: &Visible, limit: usize) -> LineQuery {
+    let namespaces = match visible {
+        Visible::Everything => None,
+        Visible::Namespaces(namespaces) => Some(namespaces.iter().cloned().collect()),
+    };
+    LineQuery { namespaces, limit }
 }
 
 async fn visible_queues(server: &Server, identity: &Identity) -> Result<Vec<QueueView>, ApiError> {
@@ -159,7 +168,7 @@ mod tests {
     use api_types::outlook::{Line, Outlook, WaitingJob};
     use api_types::rest::QueueView;
 
-    use super::{in_order, tree};
+    use super::{in_order, line_query, tree};
     use crate::cache::run_index::Visible;
 
     fn queue(name: &str, parent: Option<&str>) -> QueueView {
@@ -226,5 +235,7 @@ mod tests {
             ("y", Some(2))
         );
         assert_eq!(in_order(&line, &Visible::Everything, 1)[0].name, "x");
+        assert_eq!(line_query(&ours, 10).namespaces, Some(["ours".to_owned()].into()));
+        assert_eq!(line_query(&Visible::Everything, 10).namespaces, None);
     }
 }

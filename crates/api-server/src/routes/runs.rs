@@ -1,6 +1,5 @@
 //! Runs: read from the cache as far as the caller may see, written as the caller.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use crate::http::page_bytes;
 use crate::http::problem::{ApiError, LoginProblems};
 use crate::names::{NamespaceName, ObjectName, SearchText, UserName};
 use crate::server::Server;
-use crate::views;
+use crate::views::{self, Readable};
 use crate::writes;
 
 /// How long an answer to a write waits for the cache to show it; a watch takes milliseconds.
@@ -179,7 +178,7 @@ pub async fn submit(
     if dry_run {
         return Ok((
             StatusCode::OK,
-            Json(views::run_view(&run, &server.cache()?.queues(), &BTreeSet::new())),
+            Json(views::run_view(&run, &server.cache()?.queues(), &Readable::default())),
         ));
     }
     let (name, uid) = (run.metadata.name.clone().unwrap_or_default(), run.metadata.uid.clone());
@@ -187,8 +186,8 @@ pub async fn submit(
     cache
         .wait_for_run(namespace.as_str(), &name, READ_YOUR_WRITES_BOUND, |seen| seen.metadata.uid == uid)
         .await;
-    // A run that was created this moment has no reasons yet, hence no numbers of queues.
-    Ok((StatusCode::CREATED, Json(views::run_view(&run, &cache.queues(), &BTreeSet::new()))))
+    // A run that was created this moment has no reasons yet, hence nothing to hide.
+    Ok((StatusCode::CREATED, Json(views::run_view(&run, &cache.queues(), &Readable::default()))))
 }
 
 /// One run.
@@ -211,7 +210,7 @@ pub async fn get(
     path: Result<Path<RunPath>, PathRejection>,
 ) -> Result<Json<RunView>, ApiError> {
     let run = visible_run(&server, &identity, &path?.0).await?;
-    let readable = readable_queues(&server, &identity, views::reasons(&run)).await?;
+    let readable = readable(&server, &identity, views::reasons(&run)).await?;
     Ok(Json(views::run_view(&run, &server.cache()?.queues(), &readable)))
 }
 
@@ -237,7 +236,7 @@ pub async fn why(
     let run = visible_run(&server, &identity, &path?.0).await?;
     let told = told_by_leader(&server, &run).await;
     let reasons = told.as_ref().map_or_else(|| views::reasons(&run), |told| &told.reasons);
-    let readable = readable_queues(&server, &identity, reasons).await?;
+    let readable = readable(&server, &identity, reasons).await?;
     let mut why = views::why(&run, &server.cache()?.queues(), reasons, &readable);
     why.outlook = told.map(|told| told.outlook);
     Ok(Json(why))
@@ -278,7 +277,7 @@ pub async fn stop(
     let run = writes::stop_run(server.client(), &identity, namespace, name).await?;
     let cache = server.cache()?;
     cache.wait_for_run(namespace, name, READ_YOUR_WRITES_BOUND, |seen| seen.spec.stop).await;
-    let readable = readable_queues(&server, &identity, views::reasons(&run)).await?;
+    let readable = readable(&server, &identity, views::reasons(&run)).await?;
     Ok(Json(views::run_view(&run, &cache.queues(), &readable)))
 }
 
@@ -311,14 +310,13 @@ pub(super) async fn visible_run(
     run.ok_or_else(|| ApiError::not_found("run", &format!("{namespace}/{name}")))
 }
 
-/// Those of the queues in a run's reasons whose numbers the caller may read.
-async fn readable_queues(
-    server: &Server,
-    identity: &Identity,
-    reasons: &[Reason],
-) -> Result<BTreeSet<String>, ApiError> {
+/// What in a run's reasons the caller may read: numbers of queues, and names of others' gangs.
+async fn readable(server: &Server, identity: &Identity, reasons: &[Reason]) -> Result<Readable, ApiError> {
     let queues: Vec<String> = views::queues_in_reasons(reasons).into_iter().collect();
     let count = queues.len();
     let access = |queue: &String| Access::queue("get", Some(queue));
-    Ok(server.authorizer().visible(identity, queues, count, access).await?.into_iter().collect())
+    let queues = server.authorizer().visible(identity, queues, count, access).await?;
+    let namespaces = views::namespaces_in_reasons(reasons).into_iter().collect();
+    let namespaces = server.authorizer().with_visible_runs(identity, namespaces).await?;
+    Ok(Readable { queues: queues.into_iter().collect(), namespaces: namespaces.into_iter().collect() })
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::{EvictOutcome, EvictReport, EvictRequest, Evictor};
 use crate::holds::HoldWriter;
-use crate::testing::{FENCE, status, writes};
+use crate::testing::{FENCE, Script, status, writes};
 use crate::writes::Fenced;
 
 fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
@@ -23,21 +23,68 @@ fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
     }
 }
 
+/// An evictor beside the writer of Holds, on a scripted server.
+struct Stage {
+    left: Script,
+    fenced: Fenced,
+    holds: HoldWriter,
+    evictor: Evictor,
+    reports: mpsc::UnboundedReceiver<EvictReport>,
+}
+
+impl Stage {
+    fn new(script: Vec<(Method, u16, Value)>) -> Self {
+        let (writes, left) = writes(script);
+        let fenced = Fenced::default();
+        let holds = HoldWriter::start(writes.clone(), fenced.clone());
+        let (sender, reports) = mpsc::unbounded_channel();
+        let evictor = Evictor::start(writes, holds.clone(), fenced.clone(), sender);
+        Self { left, fenced, holds, evictor, reports }
+    }
+
+    /// The claimant's Hold is to be written, and its victim to go after that.
+    fn with_hold(script: Vec<(Method, u16, Value)>) -> Self {
+        let stage = Self::new(script);
+        stage.holds.write(claimant(), hold());
+        stage.evictor.evict(request(vec![(claimant(), jiff::Timestamp::UNIX_EPOCH)]));
+        stage
+    }
+
+    /// Whether every scripted answer was used.
+    fn is_played(&self) -> bool {
+        self.left.lock().expect("the script").is_empty()
+    }
+
+    async fn played(&self) {
+        while !self.is_played() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Takes the Hold back, on a server that lets so many objects be deleted.
+    fn take_back_hold(&self, deletions: usize) {
+        let answers = (0..deletions).map(|_| (Method::DELETE, 200, json!({})));
+        self.left.lock().expect("the script").extend(answers);
+        self.holds.delete(&claimant());
+    }
+
+    async fn report(&mut self, within: Duration) -> EvictReport {
+        let report = tokio::time::timeout(within, self.reports.recv()).await;
+        report.expect("in time").expect("a report")
+    }
+}
+
 /// Evicts a gang of one pod; every scripted answer must be used.
 async fn evict(script: Vec<(Method, u16, Value)>) -> (EvictReport, Fenced) {
     evict_as(request(Vec::new()), script).await
 }
 
 async fn evict_as(request: EvictRequest, script: Vec<(Method, u16, Value)>) -> (EvictReport, Fenced) {
-    let (writes, left) = writes(script);
-    let fenced = Fenced::default();
-    let holds = HoldWriter::start(writes.clone(), fenced.clone());
-    let (sender, mut reports) = mpsc::unbounded_channel();
-    let evictor = Evictor::start(writes, holds, fenced.clone(), sender);
-    evictor.evict(request);
+    let mut stage = Stage::new(script);
+    stage.evictor.evict(request);
     // Who asks for what is not in the script panics on a task of its own, and then there is none.
-    let report = tokio::time::timeout(Duration::from_mins(10), reports.recv()).await;
-    let report = report.expect("in time").expect("a report");
+    let report = stage.report(Duration::from_mins(10)).await;
+    let Stage { left, fenced, evictor, .. } = stage;
     evictor.stop().await;
     assert!(left.lock().expect("the script").is_empty(), "answers left over: {:?}", report.outcome);
     (report, fenced)
@@ -88,6 +135,10 @@ async fn the_fence_ends_it_all() {
     assert!(fenced.is_fenced());
 }
 
+fn claimant() -> GangKey {
+    GangKey::new("ns", "claimant")
+}
+
 /// The claimant's Hold.
 fn hold() -> api_types::HoldSpec {
     api_types::HoldSpec {
@@ -102,62 +153,35 @@ fn hold() -> api_types::HoldSpec {
 
 #[tokio::test(start_paused = true)]
 async fn who_could_not_be_told_yet_is_spared_when_its_hold_is_taken_back() {
-    let claimant = GangKey::new("ns", "claimant");
     let written = (Method::POST, 201, json!({}));
-    let (writes, left) = writes(vec![written, (Method::PATCH, 500, status(500, "who knows"))]);
-    let holds = HoldWriter::start(writes.clone(), Fenced::default());
-    let (sender, mut reports) = mpsc::unbounded_channel();
-    let evictor = Evictor::start(writes, holds.clone(), Fenced::default(), sender);
-    holds.write(claimant.clone(), hold());
-    evictor.evict(request(vec![(claimant.clone(), jiff::Timestamp::UNIX_EPOCH)]));
+    let mut stage = Stage::with_hold(vec![written, (Method::PATCH, 500, status(500, "who knows"))]);
     // The first try fails; before the next one the Hold goes. Another try would find no answer in the script, and panic.
-    while !left.lock().expect("the script").is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    left.lock().expect("the script").push_back((Method::DELETE, 200, json!({})));
-    holds.delete(&claimant);
-    let report = tokio::time::timeout(Duration::from_mins(1), reports.recv()).await;
-    assert_eq!(report.expect("in time").expect("a report").outcome, EvictOutcome::Spared);
+    stage.played().await;
+    stage.take_back_hold(1);
+    assert_eq!(stage.report(Duration::from_mins(1)).await.outcome, EvictOutcome::Spared);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_gang_of_which_one_pod_was_told_goes_whole_though_its_hold_is_taken_back() {
-    let claimant = GangKey::new("ns", "claimant");
     let written = (Method::POST, 201, json!({}));
     let told = (Method::PATCH, 200, json!({}));
-    let (writes, left) = writes(vec![written, told, (Method::DELETE, 500, status(500, "who knows"))]);
-    let holds = HoldWriter::start(writes.clone(), Fenced::default());
-    let (sender, mut reports) = mpsc::unbounded_channel();
-    let evictor = Evictor::start(writes, holds.clone(), Fenced::default(), sender);
-    holds.write(claimant.clone(), hold());
-    evictor.evict(request(vec![(claimant.clone(), jiff::Timestamp::UNIX_EPOCH)]));
-    while !left.lock().expect("the script").is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let script = vec![written, told, (Method::DELETE, 500, status(500, "who knows"))];
+    let mut stage = Stage::with_hold(script);
+    stage.played().await;
     // Of the Hold, and of the pod.
-    left.lock().expect("the script").extend((0..2).map(|_| (Method::DELETE, 200, json!({}))));
-    holds.delete(&claimant);
-    let report = tokio::time::timeout(Duration::from_mins(1), reports.recv()).await;
-    assert_eq!(report.expect("in time").expect("a report").outcome, EvictOutcome::Leaves);
+    stage.take_back_hold(2);
+    assert_eq!(stage.report(Duration::from_mins(1)).await.outcome, EvictOutcome::Leaves);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_is_told_to_go_before_the_hold_is_written_and_nobody_without_one() {
-    let claimant = GangKey::new("ns", "claimant");
     let script = (0..2).map(|_| (Method::POST, 500, status(500, "who knows"))).collect();
-    let (writes, left) = writes(script);
-    let fenced = Fenced::default();
-    let holds = HoldWriter::start(writes.clone(), fenced.clone());
-    let (sender, mut reports) = mpsc::unbounded_channel();
-    let evictor = Evictor::start(writes, holds.clone(), fenced, sender);
-    holds.write(claimant.clone(), hold());
-    evictor.evict(request(vec![(claimant.clone(), jiff::Timestamp::UNIX_EPOCH)]));
+    let mut stage = Stage::with_hold(script);
     // Any write to the pod would find no answer in the script, and panic.
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert!(left.lock().expect("the script").is_empty() && reports.is_empty());
-    left.lock().expect("the script").push_back((Method::DELETE, 200, json!({})));
-    holds.delete(&claimant);
-    assert_eq!(reports.recv().await.expect("a report").outcome, EvictOutcome::Spared);
+    assert!(stage.is_played() && stage.reports.is_empty());
+    stage.take_back_hold(1);
+    assert_eq!(stage.report(Duration::from_mins(10)).await.outcome, EvictOutcome::Spared);
 }
 
 #[tokio::test(start_paused = true)]

@@ -214,6 +214,20 @@ fn a_pod_comes_back_if_it_has_a_controller() {
 }
 
 #[test]
+fn who_makes_a_pod_anew_is_kept_where_its_next_life_has_no_index() {
+    let controller = |annotations: Value| {
+        let owners = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "set", "controller": true}]);
+        let metadata = json!({"namespace": "team", "name": "p", "uid": "u", "ownerReferences": owners, "annotations": annotations});
+        match pod_change(&read(json!({"metadata": metadata, "spec": {"schedulerName": "warpyard"}}))) {
+            Change::Pod(pod) => pod.controller,
+            other => panic!("a pod of ours is a pod, not {other:?}"),
+        }
+    };
+    assert_eq!(controller(json!({})).as_deref(), Some("set"));
+    assert_eq!(controller(json!({"batch.kubernetes.io/job-completion-index": "3"})), None);
+}
+
+#[test]
 fn a_pod_says_how_long_it_may_take_to_end() {
     let grace = |seconds: Value| model_pod(json!({"terminationGracePeriodSeconds": seconds})).grace_seconds;
     assert_eq!((grace(Value::Null), grace(json!(0)), grace(json!(900))), (30, 0, 900));

@@ -1,7 +1,7 @@
 //! Areas: the nodes on which pods are counted, by the value of one label.
 //!
 //! Pods that ask for the same key under the same conditions share an area, so there are few, however many groups of pods
-//! there are. A node that changes costs one step for each area; a new area costs one look at each node.
+//! there are, and no more than `bounds.rs` says. A node that changes costs one step for each area; a new area costs one look at each node.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,6 +27,11 @@ impl AreaKey {
     /// All nodes that have the label.
     pub fn of(key: &Arc<str>) -> Self {
         Self { key: key.clone(), beside: BTreeSet::new(), inclusion: Inclusion::default() }
+    }
+
+    /// Whether a node that has the label may not count.
+    pub fn is_narrow(&self) -> bool {
+        !self.beside.is_empty() || self.inclusion != Inclusion::default()
     }
 
     fn counts(&self, node: &Node) -> bool {
@@ -161,17 +166,28 @@ impl Area {
 /// All areas in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Areas {
-    areas: Slots<Area>,
+    all: Slots<Area>,
     ids: BTreeMap<Arc<AreaKey>, AreaId>,
+    /// How many of them are narrow.
+    narrow: usize,
 }
 
 impl Areas {
     pub fn get(&self, id: AreaId) -> &Area {
-        self.areas.get(id)
+        self.all.get(id)
     }
 
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
+    }
+
+    pub fn contains(&self, what: &AreaKey) -> bool {
+        self.ids.contains_key(what)
+    }
+
+    /// How many areas are narrow.
+    pub fn narrow(&self) -> usize {
+        self.narrow
     }
 
     /// Somebody counts in an area, which is made from all nodes if it is new.
@@ -181,7 +197,7 @@ impl Areas {
         nodes: impl Iterator<Item = (NodeId, Option<&'a Node>)>,
     ) -> AreaId {
         if let Some(id) = self.ids.get(&what) {
-            self.areas.get_mut(*id).users += 1;
+            self.all.get_mut(*id).users += 1;
             return *id;
         }
         let what = Arc::new(what);
@@ -196,24 +212,26 @@ impl Areas {
         for (id, node) in nodes {
             area.set_node(id, node);
         }
-        let id = self.areas.insert(area);
+        let id = self.all.insert(area);
+        self.narrow += usize::from(what.is_narrow());
         self.ids.insert(what, id);
         id
     }
 
     pub fn leave(&mut self, id: AreaId) {
-        let area = self.areas.get_mut(id);
+        let area = self.all.get_mut(id);
         area.users -= 1;
         if area.users == 0 {
-            let area = self.areas.remove(id);
+            let area = self.all.remove(id);
             self.ids.remove(&area.what);
+            self.narrow -= usize::from(area.what.is_narrow());
         }
     }
 
     /// A node is new, different or gone. No pod on it may be counted meanwhile.
     pub fn set_node(&mut self, id: NodeId, node: Option<&Node>) {
         for area in self.ids.values() {
-            self.areas.get_mut(*area).set_node(id, node);
+            self.all.get_mut(*area).set_node(id, node);
         }
     }
 }

@@ -33,6 +33,11 @@ struct Listed {
 }
 
 impl Leading {
+    /// How many tallies no label leads to.
+    pub fn leaderless(&self) -> usize {
+        self.everywhere.len()
+    }
+
     /// Tallies that may count a pod with these labels.
     pub fn tallies_of(&self, pod: &PodState) -> BTreeSet<TallyId> {
         let mut found = self.everywhere.clone();

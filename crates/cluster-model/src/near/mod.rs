@@ -5,6 +5,7 @@
 //!                              └─► areas   which node lies in which domain of a label, and counts     areas.rs
 //!   labels of a pod ─────► leading ──► the tallies that it counts in, found by a label that decides   leading.rs
 //!   may a pod go to a node? ──► its own tallies, and those of pods that keep it away            refusal.rs
+//!   too much for all of it to be counted? ──► some wait                                         bounds.rs
 //! ```
 //!
 //! A tally is there as long as some pod asks for it, whether that pod has a node or not. Pods enter and leave tallies as
@@ -13,6 +14,7 @@
 //! The rules are those of kube-scheduler's filters `InterPodAffinity` and `PodTopologySpread`.
 
 mod areas;
+mod bounds;
 mod label_set;
 mod leading;
 mod neighbours;
@@ -34,7 +36,7 @@ use crate::slots::Slots;
 
 pub use self::label_set::{LabelSet, Operator, Requirement, Selector};
 pub use self::neighbours::{Neighbours, PodTerm, Scope, SpreadConstraint};
-pub use self::refusal::{NearRefusal, NearRule};
+pub use self::refusal::{Apart, NearRefusal, NearRule};
 
 /// Everything that is counted of neighbours.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +52,8 @@ pub(crate) struct Near {
     texts: Texts,
     /// Tallies that nobody asked for at some moment of this change.
     unused: Vec<TallyId>,
+    /// Pods that wait and ask for more than is counted at a time.
+    beyond: BTreeSet<PodId>,
 }
 
 /// What a pod has to do with tallies.
@@ -57,7 +61,8 @@ pub(crate) struct Near {
 struct OfPod {
     /// Tallies that count it.
     counted_in: Vec<TallyId>,
-    /// Tallies of pods that keep it away.
+    /// Tallies of pods that keep it away, by what they are: the first that refuses is told as the reason, and must not
+    /// depend on who came first.
     avoided_by: Vec<TallyId>,
     own: Own,
 }
@@ -113,6 +118,10 @@ impl Near {
             self.mean(tally, id, pods);
         }
         if let Some(neighbours) = &state.pod.neighbours {
+            if self.is_beyond(&state.pod, neighbours) {
+                self.beyond.insert(id);
+                return;
+            }
             let own = self.ask(&state.pod, neighbours, pods, nodes);
             self.entry(id).own = own;
         }
@@ -120,6 +129,7 @@ impl Near {
 
     /// A pod that counts on no node any more is gone.
     pub fn leave(&mut self, id: PodId, state: &PodState) {
+        self.beyond.remove(&id);
         self.leading.remove_pod(id, state);
         self.texts.leave(&state.pod);
         let Some(of_pod) = self.of_pod.get_mut(id.0 as usize).and_then(Option::take) else { return };
@@ -136,7 +146,8 @@ impl Near {
     }
 
     /// Forgets tallies that nobody asks for: at the end of a change, because a pod that changes leaves and comes back.
-    pub fn sweep(&mut self) {
+    pub fn sweep(&mut self, pods: &Slots<PodState>, nodes: &Nodes) {
+        let before = self.bounded();
         for id in std::mem::take(&mut self.unused) {
             if self.tallies.find(id.0).is_none_or(|tally| tally.users > 0) {
                 continue;
@@ -148,6 +159,9 @@ impl Near {
             for pod in tally.meant {
                 self.unlist(pod, id);
             }
+        }
+        if self.bounded() != before {
+            self.count_beyond(pods, nodes);
         }
     }
 
@@ -225,14 +239,20 @@ impl Near {
             return;
         }
         if tally.what.who.counts_askers() {
-            self.entry(pod).avoided_by.push(id);
-            return;
+            return self.list_avoiding(id, pod);
         }
         let spot = state.at.and_then(|node| self.areas.get(tally.area).spot(node));
         if let Some(spot) = spot.filter(|spot| spot.counts && tally.what.who.counts(state)) {
             tally.count(spot.value, true);
         }
         self.entry(pod).counted_in.push(id);
+    }
+
+    fn list_avoiding(&mut self, id: TallyId, pod: PodId) {
+        let is_before = |other: &TallyId| self.tallies.get(other.0).what < self.tallies.get(id.0).what;
+        let of_pod = self.of_pod.get(pod.0 as usize).and_then(Option::as_ref);
+        let at = of_pod.map_or(0, |of_pod| of_pod.avoided_by.partition_point(is_before));
+        self.entry(pod).avoided_by.insert(at, id);
     }
 
     /// A pod has nothing to do with a tally any more, and does not count in it.
@@ -257,30 +277,7 @@ impl Near {
 
     /// The tallies that a pod asks for, made where they are missing.
     fn ask(&mut self, pod: &Pod, asks: &Neighbours, pods: &Slots<PodState>, nodes: &Nodes) -> Own {
-        let mut own = Own::default();
-        let mut ask = |who: Who, area: AreaKey| self.enter_tally(TallyKey { who, area }, pods, nodes);
-        let keys: BTreeSet<&Arc<str>> = asks.affinity.iter().map(|term| &term.topology_key).collect();
-        let scopes: BTreeSet<&Scope> = asks.affinity.iter().map(|term| &term.scope).collect();
-        for key in keys {
-            own.wanted.push(ask(Who::Wanted(scopes.iter().copied().cloned().collect()), AreaKey::of(key)));
-        }
-        for term in asks.anti_affinity.iter().collect::<BTreeSet<_>>() {
-            let area = AreaKey::of(&term.topology_key);
-            own.avoided.push(ask(Who::Avoided(term.scope.clone()), area.clone()));
-            own.avoiding.push(ask(Who::Avoiding(term.scope.clone()), area));
-        }
-        for constraint in &asks.spread {
-            let selector = constraint.selector.clone();
-            let itself = selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels));
-            let who = Who::Alike(pod.key.namespace.clone(), selector);
-            own.spread.push(OwnSpread {
-                tally: ask(who, spread_area(pod, asks, constraint)),
-                itself: u32::from(itself),
-                skew_max: constraint.skew_max,
-                domains_min: constraint.domains_min,
-            });
-        }
-        own
+        own(pod, asks, |what| self.enter_tally(what, pods, nodes))
     }
 
     fn enter_tally(&mut self, what: TallyKey, pods: &Slots<PodState>, nodes: &Nodes) -> TallyId {
@@ -315,6 +312,34 @@ impl Near {
         };
         used.map(|(_, tally)| (format!("{:?}", tally.what), dump(tally))).collect()
     }
+}
+
+/// The tallies that a pod asks for, each got from what it is.
+fn own(pod: &Pod, asks: &Neighbours, mut enter: impl FnMut(TallyKey) -> TallyId) -> Own {
+    let mut own = Own::default();
+    let mut ask = |who: Who, area: AreaKey| enter(TallyKey { who, area });
+    let keys: BTreeSet<&Arc<str>> = asks.affinity.iter().map(|term| &term.topology_key).collect();
+    let scopes: BTreeSet<&Scope> = asks.affinity.iter().map(|term| &term.scope).collect();
+    for key in keys {
+        own.wanted.push(ask(Who::Wanted(scopes.iter().copied().cloned().collect()), AreaKey::of(key)));
+    }
+    for term in asks.anti_affinity.iter().collect::<BTreeSet<_>>() {
+        let area = AreaKey::of(&term.topology_key);
+        own.avoided.push(ask(Who::Avoided(term.scope.clone()), area.clone()));
+        own.avoiding.push(ask(Who::Avoiding(term.scope.clone()), area));
+    }
+    for constraint in &asks.spread {
+        let selector = constraint.selector.clone();
+        let itself = selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels));
+        let who = Who::Alike(pod.key.namespace.clone(), selector);
+        own.spread.push(OwnSpread {
+            tally: ask(who, spread_area(pod, asks, constraint)),
+            itself: u32::from(itself),
+            skew_max: constraint.skew_max,
+            domains_min: constraint.domains_min,
+        });
+    }
+    own
 }
 
 /// The nodes that a constraint looks at: they have the labels of all constraints of the pod.

@@ -35,19 +35,44 @@ pub struct NearRefusal {
     tally: TallyId,
 }
 
+/// Whom a pod is kept apart from: pods with the same are refused the same nodes, and keep others off the same, as far as
+/// neither wants anybody near or is spread. Good until the next change is applied.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Apart {
+    avoids: Vec<TallyId>,
+    avoided_by: Vec<TallyId>,
+    /// Of tallies of pods that somebody avoids. Mostly those who avoid it are the same, but namespaces that are not known
+    /// are looked at differently from either side.
+    counted_in: Vec<TallyId>,
+}
+
 impl ClusterState {
     /// Whether other pods may refuse a node to this one at present; else there is no need to ask.
     pub fn has_neighbours(&self, pod: PodId) -> bool {
-        self.near.of(pod).is_some_and(|of_pod| {
-            !of_pod.own.is_empty()
-                || of_pod.avoided_by.iter().any(|tally| !self.near.tallies.get(tally.0).is_empty())
-        })
+        let is_there = |tally: &TallyId| !self.near.tallies.get(tally.0).is_empty();
+        let asked = |of_pod: &OfPod| !of_pod.own.is_empty() || of_pod.avoided_by.iter().any(is_there);
+        self.asks_too_much(pod) || self.near.of(pod).is_some_and(asked)
     }
 
-    /// Whether it depends on other pods at all where this one may go, now or once others have come. Then nothing follows
-    /// from what others like it found, nor from what it found itself before others came.
+    /// Whether it depends on other pods at all where this one may go, now or once others have come.
     pub fn depends_on_neighbours(&self, pod: PodId) -> bool {
         self.near.of(pod).is_some_and(|of_pod| !of_pod.own.is_empty() || !of_pod.avoided_by.is_empty())
+    }
+
+    /// Whom a pod is kept apart from, whoever asked for it.
+    pub fn apart(&self, pod: PodId) -> Apart {
+        let Some(of_pod) = self.near.of(pod) else { return Apart::default() };
+        let is_avoided = |id: &&TallyId| matches!(self.near.tallies.get(id.0).what.who, Who::Avoided(_));
+        let sorted = |ids: &mut dyn Iterator<Item = &TallyId>| {
+            let mut ids: Vec<TallyId> = ids.copied().collect();
+            ids.sort_unstable();
+            ids
+        };
+        Apart {
+            avoids: sorted(&mut of_pod.own.avoided.iter()),
+            avoided_by: sorted(&mut of_pod.avoided_by.iter()),
+            counted_in: sorted(&mut of_pod.counted_in.iter().filter(is_avoided)),
+        }
     }
 
     /// Why other pods refuse a node to a pod that has none.
@@ -55,16 +80,15 @@ impl ClusterState {
         self.near.refusal(pod, self.near.of(pod)?, node)
     }
 
-    /// Where pods that want each other near may begin, if this one is one of them and none is anywhere: a label, and its
-    /// values by name. Of several labels the one that has the most values.
-    pub fn beginnings(&self, pod: PodId) -> Option<(&Arc<str>, Vec<&Arc<str>>)> {
+    /// The label by whose values pods that want each other near may begin here or there, if this one is one of them and
+    /// none is anywhere. Of several labels the one that has the most values.
+    pub fn beginning_key(&self, pod: PodId) -> Option<&Arc<str>> {
         let wanted = &self.near.of(pod)?.own.wanted;
         if !self.near.is_first(pod, wanted) {
             return None;
         }
         let areas = wanted.iter().map(|tally| self.near.counted(*tally).1);
-        let area = areas.max_by_key(|area| area.domains())?;
-        Some((area.key(), area.values().into_keys().collect()))
+        Some(areas.max_by_key(|area| area.domains())?.key())
     }
 
     /// The label by which a refusal tells nearness.

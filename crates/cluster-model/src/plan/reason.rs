@@ -361,12 +361,24 @@ impl WaitReason {
         )
     }
 
+    /// The gang that is in the way, if it is one; the sentence says `gang NAMESPACE/NAME`.
+    pub fn gang(&self) -> Option<&GangKey> {
+        match self {
+            Self::BehindBlocked { gang }
+            | Self::KeepsDeadline { gang, .. }
+            | Self::WouldDelay { gang, .. }
+            | Self::GivesWay { claimant: gang } => Some(gang),
+            _ => None,
+        }
+    }
+
     /// The same as plain data, for whoever passes it on.
     pub fn to_reason(&self) -> ReasonData {
         let mut data = ReasonData {
             code: self.code(),
             message: self.to_string(),
             never: self.is_never(),
+            gang: self.gang().map(ToString::to_string),
             ..ReasonData::default()
         };
         match self {
@@ -457,6 +469,8 @@ pub struct ReasonData {
     pub never: bool,
     /// The queue it is about.
     pub queue: Option<String>,
+    /// See [`WaitReason::gang`].
+    pub gang: Option<String>,
     /// The resource that is short.
     pub resource: Option<String>,
     /// How much the queue holds.

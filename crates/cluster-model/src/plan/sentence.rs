@@ -161,8 +161,8 @@ impl fmt::Display for NeighbourRefusal {
                 write!(f, "{} a pod of {pods} in their {key}", nodes("node has", "nodes have"))
             }
             NearRule::KeptAway => {
-                let nodes = nodes("node has", "nodes have");
-                write!(f, "{nodes} a pod in their {key} that keeps pods of {pods} away")
+                // Not which pods it keeps away: that is what another tenant wrote, about labels of its own.
+                write!(f, "{} a pod in their {key} that keeps it away", nodes("node has", "nodes have"))
             }
             NearRule::Uneven => {
                 let nodes = nodes("node is", "nodes are");

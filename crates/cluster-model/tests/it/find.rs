@@ -232,7 +232,9 @@ fn gangs_that_differ_in_name_and_age_only_wait_in_one_class() {
         let names = |class: &cluster_model::WaitingClass| {
             class.gangs().map(|gang| gang.name.to_string()).collect::<Vec<_>>()
         };
-        state.waiting_classes().into_iter().map(names).collect::<Vec<_>>()
+        let classes = state.waiting_classes();
+        assert_eq!(state.waiting_class_count(), classes.len());
+        classes.into_iter().map(names).collect::<Vec<_>>()
     };
     assert_eq!(in_classes(&state), [vec!["old", "young"], vec!["large"]]);
     let pod = state.pod_id(&PodKey::new("team", "old-0", "uid")).expect("there");

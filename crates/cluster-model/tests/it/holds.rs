@@ -82,6 +82,13 @@ fn a_budget_remembers_who_was_told_to_go_until_it_is_heard_of_again() {
     let mut spared = state.clone();
     spared.spare(&gang("victim"));
     assert_eq!(told(&spared), [0]);
+    let mut refused = state.clone();
+    refused.stop_evicting(&gang("victim"));
+    assert_eq!(told(&refused), [0], "it stays");
+    let mut leaves = state.clone();
+    leaves.apply(P(Pod { terminating: true, ..on(pod("victim", 8), "a") }));
+    leaves.stop_evicting(&gang("victim"));
+    assert_eq!(told(&leaves), [1], "it goes though others of its gang were refused");
     state.apply(PodGone(key("victim")));
     assert_eq!(told(&state), [1], "it is gone, and the budget may not know");
     state.apply(Change::Budget(everybody));
@@ -312,6 +319,45 @@ fn a_pod_that_a_job_makes_anew_under_another_name_finds_the_place_of_its_index()
     let next = state.pod(state.pod_id(&next.key).expect("it came"));
     assert_eq!((next.place(), next.at()), (Some(Place::Held), state.node_id(&"b".into())));
     assert_eq!((gpus_free(&state, "b"), gpus_used(&state, "nlp", "H100")), (0, 8), "charged once");
+}
+
+#[test]
+fn a_pod_that_is_made_anew_without_an_index_finds_a_place_of_the_same_controller() {
+    let replica = |name: &str, of: &str| Pod { controller: Some(of.into()), ..pod(name, 4) };
+    let mut state = state([
+        N(node("a", "H100", 8)),
+        N(node("b", "H100", 8)),
+        Q(queue("nlp", None, 48)),
+        P(on(replica("old", "set"), "a")),
+    ]);
+    state.hold(&hold("old", "b")).expect("it is moved");
+    state.mark_evicting(&gang("old"), &gang("claimant"));
+    state.apply(P(replica("stranger", "other")));
+    let elsewhere = Pod { key: PodKey::new("elsewhere", "claims", "claims"), ..replica("claims", "set") };
+    state.apply(P(elsewhere));
+    assert_eq!(held(&state), [gang("old")], "the old one is not gone yet, and others are others");
+    let mut early = state.clone();
+    let mut restored = ClusterState::restore(state.save());
+    for state in [&mut state, &mut restored] {
+        state.apply(PodGone(key("old")));
+        assert_eq!(gpus_free(state, "b"), 4, "kept for the one that comes");
+        state.apply(P(Pod { controller: Some("set".into()), ..pod("less", 1) }));
+        assert_eq!(held(state), [gang("old")], "it wants something else");
+        state.apply(P(replica("new", "set")));
+        assert_eq!(held(state), [gang("new")]);
+        assert_eq!(state.pod(id(state, "new")).place(), Some(Place::Held));
+        assert_eq!(gpus_free(state, "b"), 4, "once only");
+        state.apply(P(replica("more", "set")));
+        assert_eq!(state.pod(id(state, "more")).place(), None, "there was one place");
+    }
+    early.apply(P(replica("new", "set")));
+    assert_eq!(held(&early), [gang("old")]);
+    early.apply(P(Pod { terminating: true, ..on(replica("old", "set"), "a") }));
+    assert_eq!(held(&early), [gang("new")], "it came before the old one was known to go");
+}
+
+fn held(state: &ClusterState) -> Vec<GangKey> {
+    state.held_gangs().map(|(gang, _)| gang.clone()).collect()
 }
 
 #[test]

@@ -41,6 +41,10 @@ pub struct Leaders<'a> {
     pub landed: usize,
     /// From a kill to the first bind of the successor, at production's lease times.
     pub takeovers: Vec<Duration>,
+    /// Leaders that were stopped and went on.
+    pub stopped: usize,
+    /// Binds that they sent beside their successor, and that the fence refused.
+    pub fenced: usize,
 }
 
 impl<'a> Leaders<'a> {
@@ -66,6 +70,8 @@ impl<'a> Leaders<'a> {
             in_flight: 0,
             landed: 0,
             takeovers: Vec::new(),
+            stopped: 0,
+            fenced: 0,
         })
     }
 
@@ -131,10 +137,12 @@ impl<'a> Leaders<'a> {
         leader.thaw();
         let ended = leader.process().wait(Duration::from_mins(1)).await;
         anyhow::ensure!(ended.is_some(), "a leader that lost its lease while it was stopped goes on");
+        let was_fenced = |line: &Value| line["message"] == "Bind refused." && line["outcome"] == "fenced";
+        self.fenced += leader.read_lines().iter().filter(|line| was_fenced(line)).count();
         // What it has bound so far is not what the next stop is to interrupt.
         standby.read_lines();
         self.next = Some((standby, true));
-        self.counted += 1;
+        self.stopped += 1;
         Ok(())
     }
 

@@ -4,10 +4,10 @@ use api_types::names;
 use k8s_openapi::api::core::v1::{Pod, Toleration};
 use kube::Client;
 use kube::api::{Api, PostParams};
+use seeded_random::Random;
 
 use super::site::NAMESPACE;
 use crate::objects::GangOfPods;
-use crate::random::Random;
 
 /// Gangs of 1 to 8 members with 1 or 2 GPUs each.
 pub struct Load {
@@ -24,7 +24,7 @@ pub struct Load {
 impl Load {
     /// No gang yet.
     pub fn new(client: &Client, seed: u64, run_time: &'static str) -> Self {
-        Self { client: client.clone(), random: Random(seed), run_time, created: 0 }
+        Self { client: client.clone(), random: Random::new(seed), run_time, created: 0 }
     }
 
     /// Creates gangs.

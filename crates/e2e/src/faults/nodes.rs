@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use seeded_random::Random;
 use serde_json::json;
 use test_cluster::TestCluster;
 use test_cluster::platform::{LeaseTimes, Platform};
@@ -13,7 +14,6 @@ use super::Findings;
 use super::keeper::Keeper;
 use super::site::{NAMESPACE, Site};
 use crate::objects::{create_run, h100_nodes, run as run_of};
-use crate::random::Random;
 
 const NODES: u64 = 8;
 
@@ -30,7 +30,7 @@ pub struct Size {
 pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     println!("nodes: {wanted:?}");
     let site = Site::start(TestCluster::builder().nodes(h100_nodes("node", 8))).await?;
-    let mut random = Random(wanted.seed);
+    let mut random = Random::new(wanted.seed);
     let mut keeper = Keeper::start(&site.cluster, site.cluster.url(), LeaseTimes::Production).await?;
     let mut controllers = Platform::same_build(&site.cluster).controllers("controllers").await?;
     tokio::try_join!(keeper.service.ready(), controllers.ready())?;

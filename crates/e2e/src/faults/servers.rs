@@ -1,5 +1,6 @@
 //! Two API servers on one store, of which one learns everything late. Schedulers are spread over both, and their leaders
-//! are killed: a successor can be admitted by one server while the other still believes in the one before.
+//! are killed, or stopped until another one leads: a successor can be admitted by one server while the other still believes
+//! in the one before.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use super::Findings;
 use super::leaders::Leaders;
 use super::load::Load;
 use super::site::Site;
+use super::stops::LINGER;
 use crate::objects::h100_nodes;
 
 /// How late the second server is. Less than a new leader's settle time minus the write timeout (0.7 s and 0.5 s with short
@@ -19,13 +21,13 @@ const LATE: Duration = Duration::from_millis(150);
 /// How much.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Kills of the leader.
+    /// Kills of the leader; after every third one comes a stop.
     pub kills: usize,
     /// Names the run.
     pub seed: u64,
 }
 
-/// Kills leaders whose requests go to either server.
+/// Kills and stops leaders whose requests go to either server.
 pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     println!("servers: {wanted:?}, the second server {LATE:?} late");
     let builder = TestCluster::builder().nodes(h100_nodes("node", 8)).api_servers(2);
@@ -34,11 +36,17 @@ pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     site.cluster.delay_store(LATE)?;
     let mut load = Load::new(&site.client, wanted.seed, "6s");
     let mut leaders = Leaders::new(&site.cluster, proxy.url()).await?;
+    leaders.failpoints = LINGER;
     while leaders.counted < wanted.kills && leaders.wasted <= wanted.kills {
         load.create_gangs(4).await?;
         let delay = Duration::from_micros(load.random.below(60_000));
-        leaders.kill_in_the_middle(LeaseTimes::Short, delay).await?;
+        if leaders.counted > 3 * leaders.stopped {
+            leaders.stop_in_the_middle(LeaseTimes::Short, delay).await?;
+        } else {
+            leaders.kill_in_the_middle(LeaseTimes::Short, delay).await?;
+        }
     }
+    println!("{} leaders were killed, {} stopped", leaders.counted, leaders.stopped);
     let ended = Instant::now();
     leaders.finish_alone(LeaseTimes::Short, site.settle()).await?;
     let kills = leaders.counted;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use test_cluster::TestCluster;
 use test_cluster::platform::LeaseTimes;
 
@@ -13,7 +14,9 @@ use crate::objects::h100_nodes;
 
 /// One that is stopped wakes up with its lease gone, and lingers at every place where it could learn so: binds that it had
 /// decided are really sent, beside those of its successor.
-const LINGER: &str = "before-binds=50%sleep(50);lease-lost=sleep(2000);fenced=sleep(2000)";
+pub(super) const LINGER: &str = "before-binds=50%sleep(50);lease-lost=sleep(2000);fenced=sleep(2000)";
+/// Among so many stops, at least one leader still sends a bind.
+const FENCED_AMONG: usize = 20;
 /// A stop lands up to this long after the first bind of a leader: before, among and after its binds.
 const DELAY_MICROS_MAX: u64 = 40_000;
 
@@ -40,7 +43,13 @@ pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     }
     let stopped = Instant::now();
     leaders.finish_alone(LeaseTimes::Short, site.settle()).await?;
-    println!("{} leaders were stopped and went on", leaders.counted);
+    println!(
+        "{} leaders were stopped and went on; the fence refused {} of their binds",
+        leaders.stopped, leaders.fenced
+    );
+    // In a few stops there may be none by chance.
+    let shows_something = leaders.fenced > 0 || wanted.stops < FENCED_AMONG;
+    ensure!(shows_something, "no leader that was stopped sent a bind: this shows nothing");
     drop(leaders);
     site.finish("stops", stopped).await
 }

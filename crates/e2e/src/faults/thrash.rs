@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use seeded_random::Random;
 use serde_json::Value;
 use test_cluster::TestCluster;
 use test_cluster::etcd::{KeyEvent, Watch};
@@ -23,7 +24,6 @@ use super::Findings;
 use super::keeper::Keeper;
 use super::site::Site;
 use crate::objects::{create_namespace, create_queue, create_run, h100_nodes, run as run_of};
-use crate::random::Random;
 
 const HOLDS: &str = "/registry/warpyard.dev/holds/";
 const EVENTS: &str = "/registry/events/";
@@ -62,7 +62,7 @@ pub async fn run(wanted: Size) -> anyhow::Result<(Findings, Thrash)> {
     let mut keeper = Keeper::start(&site.cluster, site.cluster.url(), LeaseTimes::Production).await?;
     let mut controllers = Platform::same_build(&site.cluster).controllers("controllers").await?;
     tokio::try_join!(keeper.service.ready(), controllers.ready())?;
-    let mut random = Random(wanted.seed);
+    let mut random = Random::new(wanted.seed);
     let began = Instant::now();
     keeper
         .while_alive(async {

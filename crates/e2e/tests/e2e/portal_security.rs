@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use e2e::objects::{create_namespace, create_run, run};
 use e2e::users::create_team;
-use e2e::wait;
+use e2e::{usage, wait};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams};
@@ -78,7 +78,7 @@ async fn a_gibibyte_is_refused_within_bounds_of_memory_and_time() -> anyhow::Res
     let token = cluster.token_for_user("alice")?;
     let cookie = portal.log_in(token, None).await?;
     let pid = api_server.process().pid();
-    let before = peak_memory_bytes(pid)?;
+    let before = usage::memory(pid)?.peak_mib;
 
     let mut attempts = Vec::new();
     for (method, path) in
@@ -112,7 +112,7 @@ async fn a_gibibyte_is_refused_within_bounds_of_memory_and_time() -> anyhow::Res
     );
     let (slow, ()) = tokio::try_join!(stalled(&portal, &submit), large_heads_are_refused(&portal))?;
 
-    let grown_mib = mib(peak_memory_bytes(pid)?.saturating_sub(before));
+    let grown_mib = (usage::memory(pid)?.peak_mib - before).max(0.0);
     figures::print("api.gibibyte_memory_mib", grown_mib, "MiB", "growth of the peak; bar: 64 MiB");
     figures::print(
         "api.gibibyte_sent_mib",
@@ -373,14 +373,6 @@ async fn large_heads_are_refused(portal: &Portal) -> anyhow::Result<()> {
         ensure!(answer.starts_with("HTTP/1.1 431 "), "{answer:?}");
     }
     Ok(())
-}
-
-/// The most memory that the process ever had.
-fn peak_memory_bytes(pid: u32) -> anyhow::Result<usize> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line =
-        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the kernel tells VmHWM")?;
-    Ok(line.trim().trim_end_matches(" kB").parse::<usize>()? * 1_024)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

@@ -13,7 +13,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 use test_cluster::TestCluster;
-use test_cluster::platform::{LeaseTimes, Platform};
+use test_cluster::platform::{LeaseTimes, Platform, Service};
 
 /// One team owns half of two nodes, the other one nothing, and may borrow all of it; what is lent is taken back at once.
 pub async fn borrower_and_owner(client: &Client) -> anyhow::Result<()> {
@@ -33,6 +33,55 @@ pub async fn borrower_and_owner(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Two nodes, the platform, and the two teams.
+struct Site {
+    _controllers: Service,
+    scheduler: Service,
+    client: Client,
+    cluster: TestCluster,
+}
+
+impl Site {
+    async fn start(scheduler: &str, times: LeaseTimes, failpoints: &str) -> anyhow::Result<Self> {
+        let cluster = TestCluster::builder().nodes(h100_nodes("node", 2)).start().await?;
+        let client = cluster.admin_client();
+        let platform = Platform::debug(&cluster);
+        let mut scheduler = platform.scheduler(scheduler, times, failpoints).await?;
+        let mut controllers = platform.controllers("controllers").await?;
+        tokio::try_join!(scheduler.ready(), controllers.ready())?;
+        borrower_and_owner(&client).await?;
+        Ok(Self { _controllers: controllers, scheduler, client, cluster })
+    }
+
+    /// The owner claims what the borrower has, and the first leader is stopped at a failpoint on the way.
+    async fn stopped_at(failpoint: &str) -> anyhow::Result<Self> {
+        let failpoints = format!("{failpoint}=sleep(600000)");
+        let mut site = Self::start("first", LeaseTimes::Short, &failpoints).await?;
+        site.borrow_all().await?;
+        site.claim().await?;
+        site.scheduler.wait_for_line("Reached failpoint.", Duration::from_secs(30)).await?;
+        Ok(site)
+    }
+
+    /// A gang of the borrower runs on everything.
+    async fn borrow_all(&self) -> anyhow::Result<()> {
+        create_run(&self.client, "borrower", "big", run("borrower", 2, 8, None)).await?;
+        phase_reached(&self.client, "borrower", "big", RunPhase::Running).await.map(drop)
+    }
+
+    /// The owner asks for its own.
+    async fn claim(&self) -> anyhow::Result<()> {
+        create_run(&self.client, "owner", "own", run("owner", 1, 8, None)).await
+    }
+
+    /// The next leader, after the first was killed.
+    async fn second_scheduler(&self) -> anyhow::Result<Service> {
+        let mut second = Platform::debug(&self.cluster).scheduler("second", LeaseTimes::Short, "").await?;
+        second.ready().await?;
+        Ok(second)
+    }
+}
+
 async fn no_holds(client: &Client) -> anyhow::Result<()> {
     let holds: Api<Hold> = Api::all(client.clone());
     wait::until("no hold is left", Duration::from_secs(20), || async {
@@ -44,18 +93,12 @@ async fn no_holds(client: &Client) -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gang_that_borrows_gives_way_for_the_owner_and_starts_again_when_there_is_room()
 -> anyhow::Result<()> {
-    let cluster = TestCluster::builder().nodes(h100_nodes("node", 2)).start().await?;
-    let client = cluster.admin_client();
-    let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
-    let mut controllers = platform.controllers("controllers").await?;
-    tokio::try_join!(scheduler.ready(), controllers.ready())?;
-    borrower_and_owner(&client).await?;
+    let site = Site::start("scheduler", LeaseTimes::Production, "").await?;
+    let client = site.client.clone();
     let witness = Witness::start(&client).await?;
 
-    create_run(&client, "borrower", "big", run("borrower", 2, 8, None)).await?;
-    phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
-    create_run(&client, "owner", "own", run("owner", 1, 8, None)).await?;
+    site.borrow_all().await?;
+    site.claim().await?;
     phase_reached(&client, "owner", "own", RunPhase::Running).await?;
     ensure!(placed(&client, "borrower").await? == 0, "the gang went whole");
     no_holds(&client).await?;
@@ -82,58 +125,38 @@ async fn a_gang_that_borrows_gives_way_for_the_owner_and_starts_again_when_there
     );
 
     // Nobody is evicted twice, and nobody is lost: with more room, both run.
-    cluster.add_fake_nodes(&h100_nodes("late", 1)).await?;
+    site.cluster.add_fake_nodes(&h100_nodes("late", 1)).await?;
     phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
     ensure!(run_status(&client, "owner", "own").await?.phase == RunPhase::Running, "the owner runs on");
-    cluster.stop().await;
+    site.cluster.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_leader_goes_on_with_the_preemption_that_the_old_one_began() -> anyhow::Result<()> {
     for failpoint in ["before-evictions", "between-condition-and-delete"] {
-        let cluster = TestCluster::builder().nodes(h100_nodes("node", 2)).start().await?;
-        let client = cluster.admin_client();
-        let platform = Platform::debug(&cluster);
-        let mut first =
-            platform.scheduler("first", LeaseTimes::Short, &format!("{failpoint}=sleep(600000)")).await?;
-        let mut controllers = platform.controllers("controllers").await?;
-        tokio::try_join!(first.ready(), controllers.ready())?;
-        borrower_and_owner(&client).await?;
-        create_run(&client, "borrower", "big", run("borrower", 2, 8, None)).await?;
-        phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
-        create_run(&client, "owner", "own", run("owner", 1, 8, None)).await?;
-        first.wait_for_line("Reached failpoint.", Duration::from_secs(30)).await?;
+        let mut site = Site::stopped_at(failpoint).await?;
+        let client = site.client.clone();
         let holds: Api<Hold> = Api::namespaced(client.clone(), "owner");
         let hold = holds.list(&ListParams::default()).await?.items.pop().context("its hold is written")?;
         ensure!(hold.spec.claimant == "own-1" && hold.spec.why == "Reclaim", "{:?}", hold.spec);
         ensure!(bound(&client, "borrower").await? == 2, "nobody has left yet");
-        first.kill();
+        site.scheduler.kill();
 
-        let mut second = platform.scheduler("second", LeaseTimes::Short, "").await?;
-        second.ready().await?;
+        let _second = site.second_scheduler().await?;
         phase_reached(&client, "owner", "own", RunPhase::Running).await?;
         no_holds(&client).await?;
         ensure!(run_status(&client, "borrower", "big").await?.phase == RunPhase::Pending, "it waits");
-        cluster.stop().await;
+        site.cluster.stop().await;
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claimant_that_is_no_more_spares_who_was_not_told_yet() -> anyhow::Result<()> {
-    let cluster = TestCluster::builder().nodes(h100_nodes("node", 2)).start().await?;
-    let client = cluster.admin_client();
-    let platform = Platform::debug(&cluster);
-    let mut first = platform.scheduler("first", LeaseTimes::Short, "before-evictions=sleep(600000)").await?;
-    let mut controllers = platform.controllers("controllers").await?;
-    tokio::try_join!(first.ready(), controllers.ready())?;
-    borrower_and_owner(&client).await?;
-    create_run(&client, "borrower", "big", run("borrower", 2, 8, None)).await?;
-    phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
-    create_run(&client, "owner", "own", run("owner", 1, 8, None)).await?;
-    first.wait_for_line("Reached failpoint.", Duration::from_secs(30)).await?;
-    first.kill();
+    let mut site = Site::stopped_at("before-evictions").await?;
+    let client = site.client.clone();
+    site.scheduler.kill();
     let runs: Api<api_types::Run> = Api::namespaced(client.clone(), "owner");
     runs.delete("own", &DeleteParams::default()).await?;
     wait::until("the claimant's pods are gone", Duration::from_secs(30), || async {
@@ -141,40 +164,33 @@ async fn a_claimant_that_is_no_more_spares_who_was_not_told_yet() -> anyhow::Res
     })
     .await?;
 
-    let mut second = platform.scheduler("second", LeaseTimes::Short, "").await?;
-    second.ready().await?;
+    let _second = site.second_scheduler().await?;
     no_holds(&client).await?;
     wait::holds("the borrower is left alone", Duration::from_secs(5), || async {
         Ok(run_status(&client, "borrower", "big").await?.phase == RunPhase::Running)
     })
     .await?;
-    cluster.stop().await;
+    site.cluster.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gang_whose_disruption_budget_allows_nothing_does_not_give_way() -> anyhow::Result<()> {
-    let cluster = TestCluster::builder().nodes(h100_nodes("node", 2)).start().await?;
-    let client = cluster.admin_client();
-    let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
-    let mut controllers = platform.controllers("controllers").await?;
-    tokio::try_join!(scheduler.ready(), controllers.ready())?;
-    borrower_and_owner(&client).await?;
+    let site = Site::start("scheduler", LeaseTimes::Production, "").await?;
+    let client = site.client.clone();
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), "borrower");
     let budget = serde_json::from_value(json!({
         "metadata": { "name": "all" }, "spec": { "minAvailable": 2, "selector": {} },
     }))?;
     budgets.create(&PostParams::default(), &budget).await?;
-    create_run(&client, "borrower", "big", run("borrower", 2, 8, None)).await?;
-    phase_reached(&client, "borrower", "big", RunPhase::Running).await?;
-    create_run(&client, "owner", "own", run("owner", 1, 8, None)).await?;
+    site.borrow_all().await?;
+    site.claim().await?;
     wait::holds("nobody gives way", Duration::from_secs(5), || async {
         Ok(placed(&client, "borrower").await? == 2)
     })
     .await?;
     budgets.delete("all", &DeleteParams::default()).await?;
     phase_reached(&client, "owner", "own", RunPhase::Running).await?;
-    cluster.stop().await;
+    site.cluster.stop().await;
     Ok(())
 }

@@ -30,6 +30,19 @@ fn nobody_waits_longer_than_the_time_limit_of_who_is_in_the_way() {
 }
 
 #[test]
+fn a_start_beyond_the_horizon_is_not_foreseen() {
+    let state = cluster([node("n0", "A100", 8)], vec![gang("fits", 1, 8, 10), gang("never", 1, 9, 10)]);
+    let (arrivals, calibration) = (Arrivals::default(), Calibration::default());
+    let not_within = |name: &str| {
+        let learned = (&arrivals, &calibration);
+        let found = eta(&state, &Policy::default(), at(NOW), &key(name), learned, Draws::default());
+        found.expect("it waits").1.not_within_seconds()
+    };
+    assert_eq!(not_within("fits"), None);
+    assert!(not_within("never").is_some_and(|seconds| seconds > 3_600));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_range_and_the_state_is_left_alone() {
     let state = cluster(
         [node("n0", "A100", 8), node("n1", "A100", 8)],

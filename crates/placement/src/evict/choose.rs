@@ -17,7 +17,7 @@ use super::ground::{GangIndex, Ground, SpotIndex};
 use super::leaving::has_room;
 use super::neighbours;
 use super::parts;
-use super::rules::{Claim, Taken};
+use super::rules::{Asking, Claim, Taken};
 use super::slots::Work;
 use crate::gang::Request;
 use crate::quota;
@@ -171,7 +171,8 @@ impl Chooser<'_> {
                 work.looked += 1;
                 let amount = ground.gangs[gang].held(resource);
                 let is_new = amount > 0 && !work.taken.gangs.contains(&gang);
-                if is_new && self.claim.rule(state, ground, &work.taken, &[], gang).is_some() {
+                let asking = Asking { claim: &self.claim, state, ground, taken: &work.taken, chosen: &[] };
+                if is_new && asking.rule(gang).is_some() {
                     work.take(state, ground, &self.claim, gang);
                     missing -= amount;
                 }
@@ -387,9 +388,11 @@ impl Chooser<'_> {
         victims.sort_unstable();
         let mut taken = Taken::default();
         let mut ruled = Vec::with_capacity(victims.len());
+        let (claim, ground) = (&self.claim, self.ground);
         for gang in victims {
-            ruled.push((gang, self.claim.rule(planned, self.ground, &taken, &[], gang)?));
-            taken.add(self.ground, &self.claim.resource, gang);
+            let asking = Asking { claim, state: planned, ground, taken: &taken, chosen: &[] };
+            ruled.push((gang, asking.rule(gang)?));
+            taken.add(ground, &claim.resource, gang);
         }
         let gangs = ruled.iter().map(|(gang, _)| &self.ground.gangs[*gang]);
         let lost = gangs.clone().map(|gang| gang.lost_gpu_seconds).sum();

@@ -6,6 +6,9 @@
 //!   planned ◄── all moved, all held ◄── everybody fits, on a fork ◄── sets of up to three of the pool, smallest first
 //! ```
 //!
+//! Where a policy lets more than three move, and three could clear three nodes at most, room is looked for member by member,
+//! as those who give way make it; else after the sets.
+//!
 //! All or nothing: the claimant and everybody who is moved for it have a place in the same plan, or nobody moves.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +18,7 @@ use cluster_model::plan::MemberPlacement;
 use cluster_model::{ClusterState, Fork, GpuType, NodeId, PodId, ResourceName};
 
 use super::budgets;
+use super::fill::{Filler, Fronts};
 use super::ground::{GangIndex, Ground, SpotIndex};
 use super::place;
 use super::rules::Claim;
@@ -30,6 +34,8 @@ const POOL_MAX: usize = 12;
 const NODES_MAX: usize = 64;
 /// Sets of more gangs than this are not looked at.
 const SET_MAX: usize = 3;
+/// Sets of more that are tried on a fork for one claimant.
+const WAYS_MAX: usize = 4;
 /// Sets that are tried on a fork for one claimant.
 const TRIES_MAX: usize = 300;
 
@@ -72,10 +78,32 @@ pub(super) fn find(
         return None;
     }
     let pool = pool(planned, ground, request, gpu_type, fronts);
+    let spans_nodes = |gang: &GangIndex| {
+        let spots = ground.gangs[*gang].members.iter().map(|(_, spot)| spot);
+        spots.collect::<BTreeSet<_>>().len() > 1
+    };
+    if pool.iter().any(spans_nodes) {
+        return few(planned, ground, request, gpu_type, policy, &pool, searches)
+            .or_else(|| many(planned, ground, request, gpu_type, policy, searches));
+    }
+    many(planned, ground, request, gpu_type, policy, searches)
+        .or_else(|| few(planned, ground, request, gpu_type, policy, &pool, searches))
+}
+
+/// Moves the smallest set of the pool that is enough.
+fn few(
+    planned: &mut Fork<'_>,
+    ground: &Ground,
+    request: &Request,
+    gpu_type: Option<&GpuType>,
+    policy: &Policy,
+    pool: &[GangIndex],
+    searches: &mut Searches,
+) -> Option<Moves> {
     let set_max = SET_MAX.min(policy.consolidation.moves_max as usize);
     let mut tries = 0;
     for size in 1..=set_max {
-        let mut sets = subsets(&pool, size);
+        let mut sets = subsets(pool, size);
         let gpus =
             |set: &Vec<GangIndex>| -> i64 { set.iter().map(|gang| ground.gangs[*gang].holds.gpus).sum() };
         let lost = |set: &Vec<GangIndex>| -> u64 {
@@ -94,6 +122,42 @@ pub(super) fn find(
         }
     }
     None
+}
+
+/// Moves whoever is cheapest to move for each member, if that is more than small sets can do.
+fn many(
+    planned: &mut Fork<'_>,
+    ground: &Ground,
+    request: &Request,
+    gpu_type: Option<&GpuType>,
+    policy: &Policy,
+    searches: &mut Searches,
+) -> Option<Moves> {
+    let moves_max = policy.consolidation.moves_max as usize;
+    if moves_max <= SET_MAX {
+        return None;
+    }
+    let claim = claim(request, gpu_type);
+    let filler = Filler {
+        state: planned,
+        ground,
+        claim: &claim,
+        gpu_type,
+        needed_gpus: 0,
+        looked_max: u64::from(policy.eviction.candidates_max),
+        claimants: (request.queue.clone(), claim.rules(), None),
+    };
+    let ways = filler.ways(request, &mut Fronts::new(), &mut Work::default());
+    let sets = ways.into_iter().map(|way| way.taken.gangs.into_iter().collect::<Vec<GangIndex>>());
+    let is_allowed = |set: &Vec<GangIndex>| {
+        (SET_MAX + 1..=moves_max).contains(&set.len()) && budgets::allow_all(ground, set)
+    };
+    let sets: Vec<_> = sets.filter(is_allowed).take(WAYS_MAX).collect();
+    sets.into_iter().find_map(|set| try_set(planned, ground, request, gpu_type, &set, searches))
+}
+
+fn claim(request: &Request, gpu_type: Option<&GpuType>) -> Claim {
+    Claim::to_move(request.key.clone(), gpu_type.cloned().map_or(ResourceName::Cpu, ResourceName::Gpu))
 }
 
 /// Whether what the gang needs would be free if it were in one piece.
@@ -122,8 +186,7 @@ fn pool(
     gpu_type: Option<&GpuType>,
     fronts: &mut ClearFronts,
 ) -> Vec<GangIndex> {
-    let resource = gpu_type.cloned().map_or(ResourceName::Cpu, ResourceName::Gpu);
-    let claim = Claim::to_move(request.key.clone(), resource);
+    let claim = claim(request, gpu_type);
     let mut pool = Vec::new();
     let mut seen = BTreeSet::new();
     // Who was moved for it before is not moved again, so what others found out says nothing about its nodes.

@@ -116,7 +116,11 @@ fn read(planned: &ClusterState) -> Vec<Held> {
 /// Starts the gang where it is held, if all of that is free, and if all nodes together draw no more than they may: room was
 /// made with the draw of those that leave taken off, and some of them may still be there.
 fn land(planned: &mut Fork<'_>, gang: &Held, cap_watts: Option<u64>) -> Option<GangPlacement> {
-    if !gang.is_whole {
+    // Mostly somebody is still there: that is seen before anything is read.
+    let has_room = |(pod, node, _): &(PodId, NodeId, Vec<DeviceUse>)| {
+        planned.node(*node).has_room_for(planned.pod(*pod).pod())
+    };
+    if !gang.is_whole || !gang.members.iter().all(has_room) {
         return None;
     }
     let request = Request::read(planned, &gang.key);

@@ -256,14 +256,14 @@ impl<'a> Evictions<'a> {
         }
         let (members, terms) = request.class(planned);
         let class = (request.queue.clone(), rules::Rules::default(), members, terms, gpu_type.cloned());
-        if !request.depends_on_neighbours && self.hopeless.contains_key(&class) {
+        if !request.is_helped_by_others && self.hopeless.contains_key(&class) {
             return None;
         }
         let ground = self.ground.take().unwrap_or_else(|| Ground::read(planned, &self.started, self.now));
         let fronts = &mut self.clear_fronts;
         let moves = consolidate::find(planned, &ground, request, gpu_type, self.policy, fronts, searches);
         self.ground = Some(ground);
-        if moves.is_none() && !request.depends_on_neighbours {
+        if moves.is_none() && !request.is_helped_by_others {
             self.hopeless.insert(class, None);
         }
         moves
@@ -328,7 +328,7 @@ impl<'a> Evictions<'a> {
         if claim.is_empty() {
             return Err(None);
         }
-        let comparable = !request.depends_on_neighbours;
+        let comparable = !request.is_helped_by_others;
         if let Some(gave_up) = self.hopeless.get(&class).filter(|_| comparable) {
             return Err(gave_up.clone());
         }

@@ -88,6 +88,18 @@ pub(super) struct Taken {
     by_queue: HashMap<QueueIndex, i64>,
 }
 
+/// A claim, and how things stand when others are asked to give way for it.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub claim: &'a Claim,
+    pub state: &'a ClusterState,
+    pub ground: &'a Ground,
+    /// Those that give way already.
+    pub taken: &'a Taken,
+    /// Those that would besides, on the node that is looked at.
+    pub chosen: &'a [GangIndex],
+}
+
 impl Claim {
     /// What a gang may claim.
     pub fn of(
@@ -163,125 +175,114 @@ impl Claim {
         Rules { priority: self.priority, by_priority, reclaims, expected: self.expected }
     }
 
-    /// The rule by which a gang gives way, after those in `taken` and `chosen` did; none if it need not.
-    pub fn rule(
-        &self,
-        state: &ClusterState,
-        ground: &Ground,
-        taken: &Taken,
-        chosen: &[GangIndex],
-        index: GangIndex,
-    ) -> Option<EvictionReason> {
-        let victim = &ground.gangs[index];
-        let helps = self.below.is_none_or(|queue| victim.chain.contains(&queue));
-        if victim.is_gone || !helps || victim.key == self.key || self.spared.contains(&index) {
-            return None;
-        }
-        let rule = self.rule_for(state, ground, taken, chosen, victim)?;
-        if !budgets::allow(ground, taken, chosen, index) {
-            return None;
-        }
-        // Who gave way once for a gang is not asked again by the same. Last, for most are refused for less.
-        (!state.was_evicted_for(&victim.key, &self.key)).then_some(rule)
-    }
-
-    fn rule_for(
-        &self,
-        state: &ClusterState,
-        ground: &Ground,
-        taken: &Taken,
-        chosen: &[GangIndex],
-        victim: &Candidate,
-    ) -> Option<EvictionReason> {
-        if self.moves {
-            return victim.is_movable.then_some(EvictionReason::Consolidation);
-        }
-        if self.by_priority && victim.priority < self.priority {
-            let same_queue = victim.chain.first() == self.chain.first();
-            if same_queue || tier(victim.priority) < tier(self.priority) {
-                return Some(EvictionReason::Priority);
-            }
-        }
-        if self.may_reclaim(state, ground, taken, chosen, victim) {
-            return Some(EvictionReason::Reclaim);
-        }
-        let may = self.may_outrun(state, ground, taken, chosen, victim);
-        may.then_some(EvictionReason::ExpectedWork)
-    }
-
-    fn may_outrun(
-        &self,
-        state: &ClusterState,
-        ground: &Ground,
-        taken: &Taken,
-        chosen: &[GangIndex],
-        victim: &Candidate,
-    ) -> bool {
-        let Some((seconds, gpus)) = self.expected else { return false };
-        let (Some(started), Some(gang)) = (victim.started, state.gang(&victim.key)) else { return false };
-        let ran = self.now.as_second() - started.as_second();
-        let waited = started.as_second() - gang.waiting_since().as_second();
-        if !victim.is_movable
-            || !self.changes_hands(victim)
-            || victim.priority > self.priority
-            || waited > i64::from(self.outruns.waited_seconds_max)
-            || ran < waited.max(i64::from(self.outruns.ran_seconds_min))
-        {
-            return false;
-        }
-        // Run times have heavy tails: who ran for long is expected to run for as long again.
-        let usual = state.history().expected_seconds(&victim.key.namespace, victim.holds.gpus, self.now);
-        let rest = usual.max(ran);
-        let work = |seconds: i64, gpus: i64| seconds.saturating_mul(gpus.max(1));
-        let times = i64::from(self.outruns.times);
-        if rest < seconds.saturating_mul(times)
-            || work(rest, victim.holds.gpus) < work(seconds, gpus).saturating_mul(times)
-        {
-            return false;
-        }
-        // Within one queue nothing changes hands, but what it owns is not taken from those that run on it either.
-        let branch = victim.chain.iter().take_while(|queue| !self.chain.contains(queue)).count();
-        let queues = victim.chain.get(..branch.max(1));
-        queues.is_some_and(|queues| borrows(state, ground, taken, chosen, victim, queues, &self.resource))
-    }
-
     /// Whether the victim holds what the claimant takes. Who has GPUs is within its quota of them or not; that its CPU is
     /// borrowed does not matter.
     fn changes_hands(&self, victim: &Candidate) -> bool {
         let is_of_gpus = matches!(self.resource, ResourceName::Gpu(_));
         (victim.holds.gpus == 0 || is_of_gpus) && victim.held(&self.resource) > 0
     }
+}
 
-    fn may_reclaim(
-        &self,
-        state: &ClusterState,
-        ground: &Ground,
-        taken: &Taken,
-        chosen: &[GangIndex],
-        victim: &Candidate,
-    ) -> bool {
-        let Some(entitled) = &self.entitled else { return false };
+impl Asking<'_> {
+    /// The rule by which a gang gives way, after those in `taken` and `chosen` did; none if it need not.
+    pub fn rule(&self, index: GangIndex) -> Option<EvictionReason> {
+        let Self { claim, state, ground, taken, chosen } = *self;
+        let victim = &ground.gangs[index];
+        let helps = claim.below.is_none_or(|queue| victim.chain.contains(&queue));
+        if victim.is_gone || !helps || victim.key == claim.key || claim.spared.contains(&index) {
+            return None;
+        }
+        let rule = self.rule_for(victim)?;
+        if !budgets::allow(ground, taken, chosen, index) {
+            return None;
+        }
+        // Who gave way once for a gang is not asked again by the same. Last, for most are refused for less.
+        (!state.was_evicted_for(&victim.key, &claim.key)).then_some(rule)
+    }
+
+    fn rule_for(&self, victim: &Candidate) -> Option<EvictionReason> {
+        let claim = self.claim;
+        if claim.moves {
+            return victim.is_movable.then_some(EvictionReason::Consolidation);
+        }
+        if claim.by_priority && victim.priority < claim.priority {
+            let same_queue = victim.chain.first() == claim.chain.first();
+            if same_queue || tier(victim.priority) < tier(claim.priority) {
+                return Some(EvictionReason::Priority);
+            }
+        }
+        if self.may_reclaim(victim) {
+            return Some(EvictionReason::Reclaim);
+        }
+        self.may_outrun(victim).then_some(EvictionReason::ExpectedWork)
+    }
+
+    fn may_outrun(&self, victim: &Candidate) -> bool {
+        let (claim, state) = (self.claim, self.state);
+        let Some((seconds, gpus)) = claim.expected else { return false };
+        let (Some(started), Some(gang)) = (victim.started, state.gang(&victim.key)) else { return false };
+        let ran = claim.now.as_second() - started.as_second();
+        let waited = started.as_second() - gang.waiting_since().as_second();
+        if !victim.is_movable
+            || !claim.changes_hands(victim)
+            || victim.priority > claim.priority
+            || waited > i64::from(claim.outruns.waited_seconds_max)
+            || ran < waited.max(i64::from(claim.outruns.ran_seconds_min))
+        {
+            return false;
+        }
+        // Run times have heavy tails: who ran for long is expected to run for as long again.
+        let usual = state.history().expected_seconds(&victim.key.namespace, victim.holds.gpus, claim.now);
+        let rest = usual.max(ran);
+        let work = |seconds: i64, gpus: i64| seconds.saturating_mul(gpus.max(1));
+        let times = i64::from(claim.outruns.times);
+        if rest < seconds.saturating_mul(times)
+            || work(rest, victim.holds.gpus) < work(seconds, gpus).saturating_mul(times)
+        {
+            return false;
+        }
+        // Within one queue nothing changes hands, but what it owns is not taken from those that run on it either.
+        let branch = victim.chain.iter().take_while(|queue| !claim.chain.contains(queue)).count();
+        let queues = victim.chain.get(..branch.max(1));
+        queues.is_some_and(|queues| self.borrows(victim, queues))
+    }
+
+    fn may_reclaim(&self, victim: &Candidate) -> bool {
+        let claim = self.claim;
+        let Some(entitled) = &claim.entitled else { return false };
         // Who is of a higher tier would come before the claimant, and take it back.
-        if tier(victim.priority) > tier(self.priority) || !self.changes_hands(victim) {
+        if tier(victim.priority) > tier(claim.priority) || !claim.changes_hands(victim) {
             return false;
         }
         // Below the queue where the two chains meet, something changes hands.
-        let branch = victim.chain.iter().take_while(|queue| !self.chain.contains(queue)).count();
+        let branch = victim.chain.iter().take_while(|queue| !claim.chain.contains(queue)).count();
         let meets = victim.chain.get(branch);
-        let own = self.chain.iter().take_while(|queue| Some(*queue) != meets).count();
+        let own = claim.chain.iter().take_while(|queue| Some(*queue) != meets).count();
         if branch == 0 || own <= entitled.first || own > entitled.end {
             return false;
         }
-        self.has_run(state, ground, victim)
-            && borrows(state, ground, taken, chosen, victim, &victim.chain[..branch], &self.resource)
+        self.has_run(victim) && self.borrows(victim, &victim.chain[..branch])
     }
 
     /// Whether a gang ran for as long as its queue protects it.
-    fn has_run(&self, state: &ClusterState, ground: &Ground, victim: &Candidate) -> bool {
-        let queue = victim.chain.first().and_then(|queue| state.queue(&ground.queues[*queue]));
+    fn has_run(&self, victim: &Candidate) -> bool {
+        let queue = victim.chain.first().and_then(|queue| self.state.queue(&self.ground.queues[*queue]));
         let protected = queue.map_or(0, |(queue, _)| i64::from(queue.reclaim.min_run_seconds));
-        let ran = victim.started.map_or(0, |started| self.now.as_second() - started.as_second());
+        let ran = victim.started.map_or(0, |started| self.claim.now.as_second() - started.as_second());
         ran >= protected
+    }
+
+    /// Whether all these queues hold as much as the victim has beyond what they own, after the others gave way.
+    fn borrows(&self, victim: &Candidate, queues: &[QueueIndex]) -> bool {
+        let Self { claim, state, ground, taken, chosen } = *self;
+        let resource = &claim.resource;
+        queues.iter().all(|queue| {
+            let others = chosen.iter().map(|index| &ground.gangs[*index]);
+            let others = others.filter(|other| other.chain.contains(queue));
+            let with_others: i64 = others.map(|other| other.held(resource)).sum();
+            let already = taken.by_queue.get(queue).copied().unwrap_or(0);
+            spare(state, ground, *queue, resource) >= victim.held(resource) + with_others + already
+        })
     }
 }
 
@@ -310,25 +311,6 @@ pub(super) fn protection_ends(state: &ClusterState, ground: &Ground, now: Timest
     let protections = ground.gangs.iter().filter(|gang| !gang.is_gone).filter_map(protected_until);
     let banks = ground.queues.iter().filter_map(|queue| state.bank_empty_at(queue));
     protections.chain(banks).filter(|at| *at > now).min()
-}
-
-/// Whether all these queues hold as much as the victim has beyond what they own, after the others gave way.
-fn borrows(
-    state: &ClusterState,
-    ground: &Ground,
-    taken: &Taken,
-    chosen: &[GangIndex],
-    victim: &Candidate,
-    queues: &[QueueIndex],
-    resource: &ResourceName,
-) -> bool {
-    queues.iter().all(|queue| {
-        let others = chosen.iter().map(|index| &ground.gangs[*index]);
-        let others = others.filter(|other| other.chain.contains(queue));
-        let with_others: i64 = others.map(|other| other.held(resource)).sum();
-        let already = taken.by_queue.get(queue).copied().unwrap_or(0);
-        spare(state, ground, *queue, resource) >= victim.held(resource) + with_others + already
-    })
 }
 
 /// From when on a gang claims by expected work.

@@ -15,7 +15,7 @@ use cluster_model::{ClusterState, DeviceAsk, Node, Resources};
 
 use super::ground::{GangIndex, Ground, SpotIndex};
 use super::parts;
-use super::rules::{Claim, Taken};
+use super::rules::{Asking, Claim, Taken};
 use crate::gang::Shape;
 
 /// On a node with at most so many victims every choice among them is looked at: 2^10 at the very most, and far fewer
@@ -173,11 +173,12 @@ impl Front {
         if self.fits(state, ground, work, spot, &free, &[]) {
             return Some(Slot { cost: 0, gpus: 0, victims: Vec::new() });
         }
+        let asking = Asking { claim, state, ground, taken: &work.taken, chosen: &[] };
         let victims: Vec<(GangIndex, Resources, u64)> = ground.spots[spot]
             .victims
             .iter()
             .filter(|(gang, _)| !work.taken.gangs.contains(gang) && !ground.gangs[*gang].is_gone)
-            .filter(|(gang, _)| claim.rule(state, ground, &work.taken, &[], *gang).is_some())
+            .filter(|(gang, _)| asking.rule(*gang).is_some())
             .map(|(gang, here)| (*gang, *here, claim.share_of(&ground.gangs[*gang], here, self.needed_gpus)))
             .collect();
         work.looked += victims.len() as u64;
@@ -239,8 +240,7 @@ impl Choice<'_> {
             return;
         }
         let Some((gang, here, share)) = self.victims.get(next) else { return };
-        let (claim, taken) = (self.claim, &self.work.taken);
-        if claim.rule(self.state, self.ground, taken, chosen, *gang).is_some() {
+        if self.gives_way(chosen, *gang) {
             chosen.push(*gang);
             self.every(next + 1, &(*free + *here), cost.saturating_add(*share), chosen);
             chosen.pop();
@@ -253,8 +253,7 @@ impl Choice<'_> {
         let (mut free, mut chosen): (_, Vec<GangIndex>) = (*free, Vec::new());
         let mut has_room = false;
         for (gang, here, _) in self.victims {
-            let taken = &self.work.taken;
-            if self.claim.rule(self.state, self.ground, taken, &chosen, *gang).is_none() {
+            if !self.gives_way(&chosen, *gang) {
                 continue;
             }
             chosen.push(*gang);
@@ -278,6 +277,12 @@ impl Choice<'_> {
         }
         let shares = self.victims.iter().filter(|(gang, ..)| chosen.contains(gang));
         self.best = Some((shares.map(|(.., share)| *share).sum(), chosen));
+    }
+
+    /// Whether a rule makes the gang give way, after those in `chosen`.
+    fn gives_way(&self, chosen: &[GangIndex], gang: GangIndex) -> bool {
+        let (claim, state, ground) = (self.claim, self.state, self.ground);
+        Asking { claim, state, ground, taken: &self.work.taken, chosen }.rule(gang).is_some()
     }
 }
 

@@ -9,10 +9,11 @@
 //! ```
 //!
 //! Nodes that differ in nothing but name and place are one class, looked at once. A gang that found no room is not looked
-//! for again in the same plan, nor is one like it, unless somebody gave something back since, or other pods have a say:
-//! then somebody who comes may make room too.
+//! for again in the same plan, nor is one like it, unless somebody gave something back since, or it wants others near or an
+//! even spread with them: then somebody who comes may make room too.
 
 mod alike;
+mod beginnings;
 mod fit;
 mod fragmentation;
 mod mig;
@@ -41,9 +42,6 @@ use crate::{Packing, Policy};
 
 /// Domains that are tried for one gang. Counts rule most of them out before, so more would hardly find more.
 const TRIES_MAX: u32 = 256;
-
-/// Places to begin that are tried for a gang whose members want each other near.
-const BEGINNINGS_MAX: usize = 64;
 
 /// Searches of one plan.
 #[derive(Debug)]
@@ -147,7 +145,7 @@ impl Searches {
         gpu_type: Option<&GpuType>,
     ) -> Result<Vec<MemberPlacement>, Vec<WaitReason>> {
         let running = running(attempt, request);
-        let is_comparable = running.is_empty() && !request.depends_on_neighbours;
+        let is_comparable = running.is_empty() && !request.is_helped_by_others;
         if is_comparable && let Some(reasons) = self.failed_before(attempt, request, gpu_type) {
             return Err(reasons);
         }
@@ -205,24 +203,29 @@ impl Searches {
         running: Vec<Running>,
     ) -> Result<Vec<MemberPlacement>, Vec<WaitReason>> {
         let rules = rules(attempt, request, gpu_type, &running);
-        let places = beginnings(attempt, request);
-        if places.is_empty() {
+        let Some(key) = beginnings::key(attempt, request).cloned() else {
             return self.search_by(attempt, request, gpu_type, packing, running, rules);
+        };
+        let mut probe = attempt.fork();
+        let found = self.search_by(&mut probe, request, gpu_type, packing, running.clone(), rules.clone());
+        if found.is_ok() {
+            probe.keep();
+            return found;
         }
-        let mut reasons = None;
-        let anywhere = [rules.clone()];
-        let begin = places.iter().map(|(key, value)| rules.clone().within(key, value));
-        for rules in anywhere.into_iter().chain(begin) {
+        drop(probe);
+        // The reasons are those of the first try.
+        let explains = std::mem::replace(&mut self.explains, false);
+        let values = beginnings::values(attempt, request, gpu_type, &key);
+        let begun = values.iter().find_map(|value| {
             let mut probe = attempt.fork();
-            match self.search_by(&mut probe, request, gpu_type, packing, running.clone(), rules) {
-                Ok(members) => {
-                    probe.keep();
-                    return Ok(members);
-                }
-                Err(why) => drop(reasons.get_or_insert(why)),
-            }
-        }
-        Err(reasons.unwrap_or_default())
+            let rules = rules.clone().within(&key, value);
+            let members =
+                self.search_by(&mut probe, request, gpu_type, packing, running.clone(), rules).ok()?;
+            probe.keep();
+            Some(members)
+        });
+        self.explains = explains;
+        begun.map_or(found, Ok)
     }
 
     fn search_by(
@@ -312,19 +315,6 @@ fn running(state: &ClusterState, request: &Request) -> Vec<Running> {
         Some(Running { group, index: member.pod().member_index.unwrap_or(0), node: member.at()? })
     };
     running.filter_map(read).collect()
-}
-
-/// Where a gang whose members want each other near may begin, by name; none if it has one member, or if some are there.
-fn beginnings(state: &ClusterState, request: &Request) -> Vec<(Arc<str>, Arc<str>)> {
-    if !request.depends_on_neighbours || request.root.len() < 2 {
-        return Vec::new();
-    }
-    let members = request.root.all().flat_map(|group| &group.members);
-    let found = members.into_iter().find_map(|member| state.beginnings(*member));
-    let places = |(key, values): (&Arc<str>, Vec<&Arc<str>>)| {
-        values.into_iter().take(BEGINNINGS_MAX).map(|value| (key.clone(), value.clone())).collect()
-    };
-    found.map(places).unwrap_or_default()
 }
 
 fn rules(state: &ClusterState, request: &Request, gpu_type: Option<&GpuType>, running: &[Running]) -> Rules {

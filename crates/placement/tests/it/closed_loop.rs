@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Terms};
 use jiff::Timestamp;
 use placement::{Plan, Policy, plan};
+use seeded_random::Random;
 
 /// Seconds.
 pub const HOUR: i64 = 3600;
@@ -26,7 +27,7 @@ pub struct ClosedLoop {
     /// GPUs that each queue held after the last plan.
     held: BTreeMap<String, i64>,
     submitted: u64,
-    random: u64,
+    random: Random,
 }
 
 /// Queue, members and GPUs of each.
@@ -65,18 +66,14 @@ impl ClosedLoop {
             used: BTreeMap::new(),
             held: BTreeMap::new(),
             submitted: 0,
-            random: 42,
+            random: Random::new(42),
         }
     }
 
-    /// Below `bound`, from a fixed seed (splitmix64).
+    /// Below `bound`, from a fixed seed.
     pub fn random(&mut self, bound: i64) -> i64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let bound = u64::try_from(bound).expect("a bound is positive");
-        i64::try_from((mixed ^ (mixed >> 31)) % bound).expect("it is below the bound")
+        i64::try_from(self.random.below(bound)).expect("it is below the bound")
     }
 
     pub fn submit(&mut self, work: Work<'_>) -> GangKey {

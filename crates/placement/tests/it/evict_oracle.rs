@@ -5,34 +5,10 @@ use cluster_model::{Amounts, Change, ClusterState, EvictionTerms, Queue, Reclaim
 use placement::{ConsolidationPolicy, Plan, Policy};
 
 use crate::build::{add, cluster, gang, node, queue};
+use crate::cases::Random;
 use crate::evict::{at, in_queue, planned_at, policy, running, with_priority, with_terms};
 
 const NOW: i64 = 10_000;
-
-/// A small generator, so that a seed says it all.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn among(&mut self, values: &[i64]) -> i64 {
-        values[usize::try_from(self.below(values.len() as u64)).expect("small numbers")]
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
 
 /// A gang that runs: its members' nodes, and GPUs of each.
 #[derive(Clone)]
@@ -58,11 +34,11 @@ impl Case {
     /// Up to six nodes and eight gangs on them, and a claimant of one to three members.
     fn random(random: &mut Random, full: bool) -> Self {
         let nodes = usize::try_from(2 + random.below(5)).expect("small numbers");
-        let sizes: Vec<i64> = (0..nodes).map(|_| random.among(&[2, 4, 4, 8])).collect();
+        let sizes: Vec<i64> = (0..nodes).map(|_| random.pick(&[2, 4, 4, 8])).collect();
         let mut free = sizes.clone();
         let mut runs = Vec::new();
         for _ in 0..(if full { 8 } else { 1 + random.below(8) }) {
-            let (members, gpus) = (1 + random.below(3), random.among(&[1, 1, 2, 2, 3, 4]));
+            let (members, gpus) = (1 + random.below(3), random.pick(&[1_i64, 1, 2, 2, 3, 4]));
             let mut at = Vec::new();
             for _ in 0..members {
                 let start = usize::try_from(random.below(nodes as u64)).expect("small numbers");
@@ -90,7 +66,7 @@ impl Case {
             });
         }
         let members = usize::try_from(1 + random.below(3)).expect("small numbers");
-        Self { sizes, runs, members, gpus: random.among(&[1, 2, 3, 4, 4, 8]) }
+        Self { sizes, runs, members, gpus: random.pick(&[1, 2, 3, 4, 4, 8]) }
     }
 
     fn free(&self) -> Vec<i64> {
@@ -192,7 +168,7 @@ fn consolidation_starts_nearly_all_that_moving_three_could_start() {
     while possible < 200 {
         seed += 1;
         assert!(seed < 100_000, "only {possible} cases");
-        let case = Case::random(&mut Random(seed), false);
+        let case = Case::random(&mut Random::new(seed), false);
         if packs(&mut case.free(), &case.claim()) {
             continue;
         }
@@ -241,7 +217,7 @@ fn compare(
     while found + missed < cases {
         seed += 1;
         assert!(seed < 1_000_000, "only {found} cases");
-        let case = Case::random(&mut Random(seed), full);
+        let case = Case::random(&mut Random::new(seed), full);
         if packs(&mut case.free(), &case.claim()) {
             continue;
         }

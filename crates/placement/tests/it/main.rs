@@ -4,6 +4,7 @@ mod agree;
 mod build;
 mod cases;
 mod closed_loop;
+mod consolidate;
 mod deadlines;
 mod evict;
 mod evict_oracle;

@@ -306,8 +306,7 @@ fn members_of_a_gang_count_for_each_other() {
     assert_eq!(placements(&plan)[1], "h: h-0@a h-1@c h-2@a h-3@c");
     carry_out(&mut state, &plan);
     add(&mut state, asking(labelled("i", 1, "web"), apart("host", "web")));
-    let reason =
-        "i: other pods stand against it: 4 nodes have a pod in their host that keeps pods of app=web away";
+    let reason = "i: other pods stand against it: 4 nodes have a pod in their host that keeps it away";
     assert_eq!(waiting(&planned(&mut state)), [reason]);
 }
 
@@ -325,6 +324,22 @@ fn a_gang_whose_members_want_each_other_near_begins_where_all_find_room() {
 }
 
 #[test]
+fn full_places_do_not_keep_a_gang_from_beginning_where_there_is_room() {
+    // More racks are full than places are tried. The one after them is the tightest, but too small for all.
+    let name = |rack: usize| format!("n{rack:03}");
+    let mut state = cluster((0..103).map(|rack| at(&name(rack), &[("rack", &format!("{rack:03}"))])));
+    for rack in 0..100 {
+        add(&mut state, on(gang(&format!("full-{rack}"), 1, 4), &name(rack)));
+    }
+    add(&mut state, on(gang("tight", 1, 3), "n100"));
+    add(&mut state, on(gang("small", 1, 1), "n101"));
+    add(&mut state, asking(labelled("g", 3, "web"), near("rack", "web")));
+    let plan = planned(&mut state);
+    assert_eq!(waiting(&plan), [""; 0]);
+    assert_eq!(placements(&plan), ["g: g-0@n102 g-1@n102 g-2@n102"], "the most room first");
+}
+
+#[test]
 fn who_comes_may_make_room_for_one_that_found_none_before() {
     let mut state = cluster(racks());
     // By name the first wants the second near, and is looked at before it.
@@ -335,6 +350,46 @@ fn who_comes_may_make_room_for_one_that_found_none_before() {
     assert_eq!(placements(&plan), ["b: b-0@a", "c: c-0@a"]);
     carry_out(&mut state, &plan);
     assert_eq!(placements(&planned(&mut state)), ["a: a-0@a"]);
+}
+
+#[test]
+fn who_keeps_others_away_does_not_make_each_of_them_be_looked_for_anew() {
+    let mut state = cluster(racks());
+    add(&mut state, asking(on(labelled("shy", 1, "db"), "a"), apart("host", "web")));
+    // One after the other.
+    for (priority, name, members, app) in [(2, "a", 16, "web"), (1, "b", 1, "x"), (0, "c", 16, "web")] {
+        add(&mut state, each(labelled(name, members, app), |pod| pod.priority = priority));
+    }
+    let plan = planned(&mut state);
+    assert_eq!(placements(&plan), ["b: b-0@a"]);
+    // The second is told the numbers of the moment when the first was looked at, though one GPU less is free now.
+    let reasons = waiting(&plan).into_iter().map(|it| it.split_once(": ").map(|(_, why)| why.to_owned()));
+    let reasons: Vec<_> = reasons.collect();
+    assert_eq!(reasons.len(), 2);
+    assert_eq!(reasons[0], reasons[1]);
+}
+
+#[test]
+fn what_is_kept_away_says_nothing_of_what_is_not() {
+    let mut state = cluster(racks());
+    let pods = labelled("shy", 4, "db").into_iter().zip(["a", "b", "c", "d"]);
+    let pods = pods.map(|(pod, node)| Pod { node: Some(node.into()), ..pod }).collect();
+    add(&mut state, asking(pods, apart("host", "web")));
+    // They differ in their labels only, or in whom they avoid, or in which member it is.
+    add(&mut state, labelled("a", 1, "web"));
+    add(&mut state, labelled("b", 1, "x"));
+    add(&mut state, asking(labelled("c", 1, "x"), apart("host", "db")));
+    add(&mut state, asking(labelled("d", 1, "x"), apart("host", "y")));
+    for (name, shunned) in [("e", "e-0"), ("f", "")] {
+        let mut pods = labelled(name, 2, "x");
+        for pod in pods.iter_mut().filter(|pod| *pod.key.name == *shunned) {
+            pod.labels = [("app", "web")].into_iter().collect();
+        }
+        add(&mut state, pods);
+    }
+    let plan = planned(&mut state);
+    let placed: Vec<String> = plan.placements.iter().map(|it| it.gang.name.to_string()).collect();
+    assert_eq!(placed, ["b", "d", "f"]);
 }
 
 #[test]
@@ -374,6 +429,29 @@ fn reasons_say_who_is_in_the_way_and_where_there_is_room() {
 }
 
 #[test]
+fn reasons_do_not_depend_on_who_came_first() {
+    let shy = |name: &str, key: &str| {
+        let pods = labelled(name, 4, "db").into_iter().zip(["a", "b", "c", "d"]);
+        let pods = pods.map(|(pod, node)| Pod { node: Some(node.into()), ..pod }).collect();
+        asking(pods, apart(key, "web"))
+    };
+    let reasons = |shies: [Vec<Pod>; 2]| {
+        let mut state = cluster(racks());
+        for pods in shies {
+            add(&mut state, pods);
+        }
+        add(&mut state, labelled("new", 1, "web"));
+        let mut restored = ClusterState::restore(state.save());
+        let reasons = waiting(&planned(&mut state));
+        assert_eq!(waiting(&planned(&mut restored)), reasons);
+        reasons
+    };
+    let expect = "new: other pods stand against it: 4 nodes have a pod in their host that keeps it away";
+    assert_eq!(reasons([shy("s", "rack"), shy("t", "host")]), [expect]);
+    assert_eq!(reasons([shy("t", "host"), shy("s", "rack")]), [expect]);
+}
+
+#[test]
 fn nobody_leans_on_a_gang_that_only_gathers_its_nodes() {
     let mut state = cluster(racks());
     // It needs all four nodes, and keeps the three that are free until the last one is.
@@ -389,4 +467,63 @@ fn nobody_leans_on_a_gang_that_only_gathers_its_nodes() {
     let reasons = waiting(&plan);
     let expect = "small: other pods stand against it: 4 nodes have no pod of app=web in their rack";
     assert_eq!(reasons.last().map(String::as_str), Some(expect), "{reasons:?}");
+}
+
+/// So many gangs, each with a rule on other pods that no other has, on four nodes without GPUs.
+fn many(gangs: usize, asks: impl Fn(usize) -> (Neighbours, Option<String>)) -> ClusterState {
+    let mut state = cluster(racks().map(|mut node| {
+        node.allocatable.gpus = 0;
+        node
+    }));
+    for index in 0..gangs {
+        let (neighbours, selected) = asks(index);
+        let pods = asking(labelled(&format!("g{index:03}"), 1, "web"), neighbours);
+        add(
+            &mut state,
+            each(pods, |pod| pod.node_selector.extend(selected.clone().map(|it| ("own".into(), it.into())))),
+        );
+    }
+    state
+}
+
+fn asks_too_much(state: &mut ClusterState) -> Vec<String> {
+    let waiting = waiting(&planned(state)).into_iter();
+    let names = waiting.filter(|it| it.contains("too many different ones")).map(|it| it[..4].to_owned());
+    names.collect()
+}
+
+#[test]
+fn of_spreads_over_nodes_of_their_own_only_so_many_are_counted() {
+    let own = |index: usize| (spreading(vec![spread("rack", "web")]), Some(index.to_string()));
+    let mut state = many(258, own);
+    // What others ask for too, and what all nodes count for, costs nothing.
+    let again = asking(labelled("z000", 1, "web"), own(0).0);
+    add(&mut state, each(again, |pod| pod.node_selector = [("own".into(), "0".into())].into()));
+    add(&mut state, asking(labelled("z001", 1, "web"), spreading(vec![spread("rack", "web")])));
+    assert_eq!(asks_too_much(&mut state), ["g256", "g257"]);
+    state.apply(Change::PodGone(PodKey::new("team", "g003-0", "uid-g003-0")));
+    assert_eq!(asks_too_much(&mut state), ["g257"]);
+}
+
+#[test]
+fn of_selectors_that_any_label_may_satisfy_only_so_many_are_counted() {
+    let own = |index: usize| {
+        let values = vec![index.to_string().into()];
+        let selector = Selector::new([Requirement { key: "app".into(), operator: Operator::NotIn, values }]);
+        let scope = Scope::within("team", selector);
+        let anti_affinity = vec![PodTerm { scope, topology_key: "rack".into() }];
+        (Neighbours { anti_affinity, ..Neighbours::default() }, None)
+    };
+    let mut state = many(257, own);
+    assert_eq!(asks_too_much(&mut state), ["g256"]);
+    // Who has a node keeps others away all the same.
+    add(&mut state, labelled("new", 1, "web"));
+    let there = each(on(labelled("there", 1, "x"), "a"), |pod| pod.requests.gpus = 0);
+    add(&mut state, asking(there, own(999).0));
+    let key = PodKey::new("team", "new-0", "uid-new-0");
+    let refused = |state: &ClusterState, node: &str| {
+        let node = state.node_id(&node.into()).expect("it is there");
+        state.near_refusal(state.pod_id(&key).expect("it is there"), node).is_some()
+    };
+    assert!(refused(&state, "a") && refused(&state, "b") && !refused(&state, "c"));
 }

@@ -38,6 +38,8 @@ pub struct Metrics {
     pub epoch: Gauge,
     /// What went wrong with the watches.
     pub watches: Arc<Counters>,
+    /// Questions about a start that made the forecast thread panic.
+    pub forecast_panics: Counter,
     /// Gangs of which some members have a node while others wait.
     pub gangs_in_part: Gauge,
     holds: Gauge,
@@ -84,6 +86,7 @@ impl Metrics {
             is_leader: Gauge::default(),
             epoch: Gauge::default(),
             watches: Arc::default(),
+            forecast_panics: Counter::default(),
             gangs_in_part: Gauge::default(),
             holds: Gauge::default(),
             binds: Family::default(),
@@ -110,6 +113,7 @@ impl Metrics {
         register(registry, "watch_lag_seconds", self.watch_lag_seconds.clone());
         register(registry, "watch_backlog", self.watch_backlog.clone());
         registry.register_collector(Box::new(WatchErrors(Arc::clone(&self.watches))));
+        register(registry, "forecast_panics", self.forecast_panics.clone());
         register(registry, "gangs_waiting", self.waiting.clone());
         register(registry, "gangs_in_part", self.gangs_in_part.clone());
         register(registry, "holds", self.holds.clone());

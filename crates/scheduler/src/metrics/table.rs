@@ -76,6 +76,12 @@ pub const TABLE: &[Entry] = &[
     entry("watch_backlog", Kind::Gauge, None, "Changes that came by the watches and wait for the planner"),
     entry("watch_errors", Kind::Counter, None, "Lists or watches that failed or broke off"),
     entry("watch_decode_errors", Kind::Counter, None, "Objects that could not be decoded"),
+    entry(
+        "forecast_panics",
+        Kind::Counter,
+        None,
+        "Gangs whose forecast made its thread panic: a defect, please report it with a snapshot",
+    ),
     entry("gangs_waiting", Kind::Gauge, REASON, "Waiting gangs by their most binding reason"),
     entry("gangs_in_part", Kind::Gauge, None, "Gangs with some members on nodes and others waiting"),
     entry("holds", Kind::Gauge, None, "Gangs for which nodes are held until others are gone from there"),

@@ -2,7 +2,7 @@
 //! thread of its own.
 //!
 //! ```text
-//!   wait ─► take in for ≤ 10 ms ─► all listed, something changed? ─► plan ─► hold, evict, assume, bind
+//!   wait ─► take in for a moment ─► all listed, something changed? ─► plan ─► hold, evict, assume, bind
 //!     ▲                                                               │
 //!     └───────────────── tell people why gangs wait ◄─────────────────┘
 //! ```
@@ -35,7 +35,9 @@ use api_types::Hold;
 use cluster_apply::{
     BindReport, Binder, EventWriter, EvictReport, Evictor, HoldWriter, StatusWriter, Target,
 };
-use cluster_model::plan::{Plan, WaitingGang};
+#[cfg(debug_assertions)]
+use cluster_model::plan::Plan;
+use cluster_model::plan::WaitingGang;
 use cluster_model::{Change, ClusterState, GangKey, QueueName, SavedAccounts};
 use cluster_watch::{Kind, Message};
 use jiff::Timestamp;
@@ -59,6 +61,10 @@ use crate::unwind::{Unwinding, is_in_part};
 
 /// Changes are gathered for this long after the first one, so that a gang's pods are planned together.
 const COALESCE: Duration = Duration::from_millis(10);
+/// After a plan they are gathered for so many times as long as it took, so that planning never takes most of the time …
+const REST_FACTOR: u32 = 2;
+/// … but for no longer than this.
+const REST_MAX: Duration = Duration::from_millis(500);
 /// Plans are made again at least so often while one of them asked for it: `Instant`s have no room for centuries.
 const LOOK_AGAIN_MAX: Duration = Duration::from_hours(24);
 
@@ -70,6 +76,10 @@ pub struct Planner {
     planned: Option<u64>,
     /// When to plan again though nothing happens: the last plan said so.
     look_again_at: Option<Instant>,
+    /// Until then changes are gathered, unless somebody asks: the last plan was work.
+    rests_until: Instant,
+    /// When somebody asked for a plan of now.
+    asked_at: Option<Instant>,
     outputs: Outputs,
     retries: Retries,
     rooms: Rooms,
@@ -173,6 +183,8 @@ impl Planner {
             synced: BTreeSet::new(),
             planned: None,
             look_again_at: None,
+            rests_until: Instant::now(),
+            asked_at: None,
             outputs,
             retries: Retries::default(),
             rooms: Rooms::default(),
@@ -210,10 +222,12 @@ impl Planner {
                     // Somebody wants to know how things are now. Before the first plan that is on its way anyhow, and
                     // a moment that has passed would keep the watches from being read.
                     Input::Asked if self.planned.is_none() => {}
-                    Input::Asked => self.look_again_at = Some(Instant::now()),
+                    Input::Asked => self.asked_at = Some(Instant::now()),
                 }
                 // The first input starts the clock; what is known to be due does not wait for it.
                 let coalesced = Instant::now() + COALESCE;
+                let coalesced =
+                    if self.asked_at.is_some() { coalesced } else { coalesced.max(self.rests_until) };
                 deadline = Some(deadline.filter(|deadline| *deadline < coalesced).unwrap_or(coalesced));
             }
             let now = Instant::now();
@@ -222,10 +236,7 @@ impl Planner {
                 // Without a receiver the process is ending.
                 let _ = self.outputs.questions.send(gang);
             }
-            let is_due = self.look_again_at.is_some_and(|at| at <= now);
-            if self.synced.len() == Kind::ALL.len()
-                && (is_due || self.planned != Some(self.state.generation()))
-            {
+            if self.plan_at().is_some_and(|at| at <= now) {
                 if self.planned.is_none() {
                     self.restore();
                 }
@@ -243,14 +254,20 @@ impl Planner {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        let moments = [
-            self.retries.next(),
-            self.absent.next(),
-            self.unwinding.next(),
-            self.explain_at,
-            self.look_again_at,
-        ];
+        let moments =
+            [self.retries.next(), self.absent.next(), self.unwinding.next(), self.explain_at, self.plan_at()];
         moments.into_iter().flatten().min()
+    }
+
+    /// When to plan next, as things stand. After the rest of the last plan, whatever is due: a plan that comes at once,
+    /// again and again, would keep the inputs from being read.
+    fn plan_at(&self) -> Option<Instant> {
+        if self.synced.len() < Kind::ALL.len() {
+            return None;
+        }
+        let changed = (self.planned != Some(self.state.generation())).then_some(self.rests_until);
+        let due = self.look_again_at.map(|at| at.max(self.rests_until));
+        [self.asked_at, changed, due].into_iter().flatten().min()
     }
 
     fn take_in(&mut self, message: Message) {
@@ -295,6 +312,8 @@ impl Planner {
             let milliseconds = at.as_millisecond() - made_at.as_millisecond() + 1;
             started + Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0)).min(LOOK_AGAIN_MAX)
         });
+        self.asked_at = None;
+        self.rests_until = Instant::now() + REST_MAX.min(started.elapsed() * REST_FACTOR);
         self.waiting = plan.waiting;
         let state = &self.state;
         let in_part = |gang: &GangKey| state.gang(gang).is_some_and(|gang| is_in_part(state, gang));

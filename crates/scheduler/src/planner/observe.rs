@@ -20,6 +20,9 @@ impl Planner {
         if let Some(record) = &mut self.outputs.record {
             record.change(&self.state, change, self.state.now());
         }
+        if let (Some(spans), Change::PodGone(pod)) = (&mut self.outputs.spans, change) {
+            spans.gone(pod);
+        }
         if let Some((pod, seconds)) = self.lag.seen(change, Instant::now()) {
             self.outputs.metrics.watch_lag_seconds.observe(seconds);
             if let Some(spans) = &mut self.outputs.spans {

@@ -80,8 +80,12 @@ impl Planner {
     pub(super) fn make_room(&mut self, plan: &Plan) {
         self.release_expired(plan.made_at);
         // Before anything is held: whom a moved gang has where is read from where it runs.
-        let leaving: Vec<_> =
+        let leaving: Vec<Leaving<'_>> =
             plan.evictions.iter().map(|it| (it, pods_to_leave(&self.state, &it.gang))).collect();
+        let mut by_claimant: BTreeMap<&GangKey, Vec<&Leaving<'_>>> = BTreeMap::new();
+        for leaves in &leaving {
+            by_claimant.entry(&leaves.0.claimant).or_default().push(leaves);
+        }
         for eviction in &plan.evictions {
             self.state.mark_evicting(&eviction.gang, &eviction.claimant);
         }
@@ -91,14 +95,17 @@ impl Planner {
                 self.state.release(&hold.gang);
                 continue;
             }
-            let hold_object = hold_spec(hold, &leaving, self.outputs.epoch);
+            let for_it = by_claimant.get(&hold.gang).map_or(&[][..], Vec::as_slice);
+            let hold_object = hold_spec(hold, for_it, self.outputs.epoch);
             info!(gang = %hold.gang, victims = hold_object.victims.len(), why = hold_object.why, "Holds room.");
             self.rooms.note_written(hold.gang.clone());
             self.outputs.holds.write(hold.gang.clone(), hold_object);
         }
+        let expires: BTreeMap<&GangKey, Timestamp> =
+            plan.holds.iter().map(|hold| (&hold.gang, hold.expires)).collect();
         for (eviction, pods) in leaving {
             info!(gang = %eviction.gang, claimant = %eviction.claimant, why = ?eviction.why, "Evicting gang.");
-            let request = evict_request(eviction, pods, &plan.holds);
+            let request = evict_request(eviction, pods, &expires);
             self.tell_of(&request, explain::happened(eviction.why));
             self.outputs.evictor.evict(request);
         }
@@ -190,38 +197,43 @@ pub(super) fn pods_to_leave(state: &ClusterState, gang: &GangKey) -> Vec<PodKey>
         .collect()
 }
 
-fn hold_spec(hold: &Hold, leaving: &[(&Eviction, Vec<PodKey>)], epoch: i64) -> HoldSpec {
-    let for_it = leaving.iter().filter(|(eviction, _)| eviction.claimant == hold.gang);
+/// Who gives way, and with which pods.
+type Leaving<'a> = (&'a Eviction, Vec<PodKey>);
+
+fn hold_spec(hold: &Hold, for_it: &[&Leaving<'_>], epoch: i64) -> HoldSpec {
     let member = |it: &cluster_model::plan::MemberPlacement| HeldMember {
         uid: it.pod.uid.to_string(),
         node: it.node.to_string(),
     };
-    let victim = |(eviction, pods): &(&Eviction, Vec<PodKey>)| HoldVictim {
+    let victim = |(eviction, pods): &&Leaving<'_>| HoldVictim {
         namespace: eviction.gang.namespace.to_string(),
         gang: eviction.gang.name.to_string(),
         uids: pods.iter().map(|pod| pod.uid.to_string()).collect(),
     };
     HoldSpec {
         claimant: hold.gang.name.to_string(),
-        why: for_it.clone().next().map_or("Room", |(eviction, _)| explain::rule(eviction.why)).to_owned(),
+        why: for_it.first().map_or("Room", |(eviction, _)| explain::rule(eviction.why)).to_owned(),
         members: hold.members.iter().map(member).collect(),
-        victims: for_it.map(victim).collect(),
+        victims: for_it.iter().map(victim).collect(),
         expires: Time(hold.expires),
         epoch,
     }
 }
 
-fn evict_request(eviction: &Eviction, pods: Vec<PodKey>, holds: &[Hold]) -> EvictRequest {
+fn evict_request(
+    eviction: &Eviction,
+    pods: Vec<PodKey>,
+    expires: &BTreeMap<&GangKey, Timestamp>,
+) -> EvictRequest {
     // A gang that is moved keeps its place elsewhere, and that is written first as well.
     let moved = eviction.moves.then_some(&eviction.gang);
-    let awaited = [Some(&eviction.claimant), moved];
-    let is_awaited = |hold: &&Hold| awaited.contains(&Some(&hold.gang));
+    let awaited = [Some(&eviction.claimant), moved].into_iter().flatten();
     EvictRequest {
         gang: eviction.gang.clone(),
         pods,
         reason: PREEMPTED,
         message: explain::eviction(&eviction.claimant, explain::rule(eviction.why)),
-        after: holds.iter().filter(is_awaited).map(|hold| (hold.gang.clone(), hold.expires)).collect(),
+        after: awaited.filter_map(|gang| Some((gang.clone(), *expires.get(gang)?))).collect(),
         unless_started: false,
     }
 }

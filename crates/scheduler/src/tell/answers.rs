@@ -1,6 +1,6 @@
 //! What is said to those who ask. Pure.
 
-use api_types::outlook::{Line, Outlook, RunOutlook, StartForecast, WaitingJob};
+use api_types::outlook::{Line, LineQuery, Outlook, RunOutlook, StartForecast, WaitingJob};
 use cluster_model::plan::WaitingGang;
 use cluster_model::{ClusterState, GangKey};
 
@@ -8,8 +8,8 @@ use super::picture::Picture;
 use crate::explain;
 use crate::shares::shares;
 
-/// As many jobs as a line gives: some 500 bytes each.
-pub const LINE_MAX: usize = 1_000;
+/// As many runs as a line gives, whatever is asked for: some 500 bytes each.
+const LINE_MAX: usize = 1_000;
 
 /// The gang of a run that waits in a picture.
 pub fn gang_of_run<'a>(picture: &'a Picture, namespace: &str, run: &str) -> Option<&'a GangKey> {
@@ -23,17 +23,27 @@ pub fn outlook(picture: &Picture, gang: &GangKey, forecast: Option<StartForecast
     let ahead = waiting.iter().position(|waiting| waiting.gang == *gang)?;
     let gpus_ahead = waiting[..ahead].iter().map(|it| gpus(&picture.state, &it.gang)).sum();
     let outlook = Outlook { forecast, ..place(picture, ahead, gpus_ahead) };
-    Some(RunOutlook { reasons: explain::waiting(&waiting[ahead]).reasons, outlook })
+    Some(RunOutlook { reasons: explain::reasons(&waiting[ahead]), outlook })
 }
 
-/// All queues, and the first who wait.
-pub fn line(picture: &Picture, forecast: impl Fn(&GangKey) -> Option<StartForecast>) -> Line {
-    let waiting = &picture.plan.waiting;
+/// All queues, and the first runs that wait and are asked about, each with its place among all who wait.
+pub fn line(
+    picture: &Picture,
+    query: &LineQuery,
+    forecast: impl Fn(&GangKey) -> Option<StartForecast>,
+) -> Line {
+    let is_asked_about = |gang: &WaitingGang| {
+        let namespaces = query.namespaces.as_ref();
+        gang.run.is_some() && namespaces.is_none_or(|it| it.contains(&*gang.gang.namespace))
+    };
     let mut gpus_ahead = 0;
     let job = |(ahead, gang): (usize, &WaitingGang)| {
         let asks = gpus(&picture.state, &gang.gang);
         let place = place(picture, ahead, gpus_ahead);
         gpus_ahead += asks;
+        if !is_asked_about(gang) {
+            return None;
+        }
         let known = picture.state.gang(&gang.gang)?;
         let queue = picture.state.queue_of(picture.state.pod(known.lead()).pod()).ok();
         Some(WaitingJob {
@@ -43,15 +53,15 @@ pub fn line(picture: &Picture, forecast: impl Fn(&GangKey) -> Option<StartForeca
             queue: queue.map(ToString::to_string),
             gpus: asks,
             waiting_since: known.waiting_since().to_string(),
-            reason: explain::waiting(gang).reasons.into_iter().next(),
+            reason: explain::reasons(gang).into_iter().next(),
             outlook: Outlook { forecast: forecast(&gang.gang), ..place },
         })
     };
-    let waiting: Vec<WaitingJob> = waiting.iter().enumerate().take(LINE_MAX).filter_map(job).collect();
+    let waiting = picture.plan.waiting.iter().enumerate().filter_map(job);
     Line {
         planned_at: picture.made_at().to_string(),
         queues: shares(&picture.state),
-        waiting,
+        waiting: waiting.take(query.limit.min(LINE_MAX)).collect(),
         jobs_waiting: jobs_waiting(picture),
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::learned::Outcomes;
 use super::picture::Picture;
 
-/// Pictures are taken while somebody asked within this time.
+/// A picture is kept while somebody asked within this time, and taken for nobody who asked longer ago.
 const ASKED_WITHIN: Duration = Duration::from_mins(1);
 /// A picture costs the planning thread a copy of the state: no more than one in this time.
 const PICTURE_PACE: Duration = Duration::from_secs(3);
@@ -73,21 +73,27 @@ impl Desk {
         self.plan_again.notified().await;
     }
 
-    /// Whether the planning thread should take a picture.
+    /// Whether the planning thread should take a picture: somebody asked since the last one, and not long ago.
     pub fn wants_picture(&self) -> bool {
         let mut inner = self.lock();
         let now = Instant::now();
-        let is_asked = inner.asked.is_some_and(|at| at + ASKED_WITHIN > now);
-        let is_due = inner.pictured.is_none_or(|at| at + PICTURE_PACE <= now);
+        let pictured = inner.pictured;
+        let is_new = |at: Instant| pictured.is_none_or(|pictured| at > pictured);
+        let is_asked = inner.asked.is_some_and(|at| at + ASKED_WITHIN > now && is_new(at));
+        let is_due = pictured.is_none_or(|at| at + PICTURE_PACE <= now);
         if is_asked && is_due {
             inner.pictured = Some(now);
         }
         is_asked && is_due
     }
 
-    /// Puts a picture on the desk.
+    /// Puts a picture on the desk, from within a runtime. What was there is dropped on another thread: that takes as long
+    /// as a copy. Not on the forecast thread, which may be busy while many more are shown.
     pub fn show(&self, picture: Picture) {
-        self.picture.send_replace(Some(Arc::new(picture)));
+        if let Some(old) = self.picture.send_replace(Some(Arc::new(picture))) {
+            // Nobody waits for it.
+            drop(tokio::task::spawn_blocking(move || drop(old)));
+        }
     }
 
     /// Takes the picture away when nobody asked for a while: it is as large as the state itself.

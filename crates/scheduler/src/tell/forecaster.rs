@@ -1,20 +1,35 @@
 //! The thread that looks ahead: one question after the other, each bounded in plans. It works on pictures, and slows the
 //! planning thread down by nothing but the processor it uses.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
 use api_types::outlook::{Offer, StartForecast};
 use cluster_model::GangKey;
+use cluster_model::plan::WaitReason;
 use forecast::{Change, Draws, changes, eta};
+use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::desk::Desk;
 use super::picture::Picture;
 
-/// Starts the thread; it ends with `stop`.
-pub fn start(desk: Arc<Desk>, stop: CancellationToken) -> std::io::Result<()> {
+/// Finds out about one gang; `None` if there is nothing to say.
+type LookAhead = fn(&Desk, &Picture, &GangKey) -> Option<StartForecast>;
+
+/// Starts the thread; it ends with `stop`. Questions that made it panic are counted.
+pub fn start(desk: Arc<Desk>, panics: Counter, stop: CancellationToken) -> std::io::Result<()> {
+    start_with(desk, panics, stop, look_ahead)
+}
+
+fn start_with(
+    desk: Arc<Desk>,
+    panics: Counter,
+    stop: CancellationToken,
+    look_ahead: LookAhead,
+) -> std::io::Result<()> {
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
         loop {
@@ -26,7 +41,13 @@ pub fn start(desk: Arc<Desk>, stop: CancellationToken) -> std::io::Result<()> {
             });
             let Some((gang, picture)) = next else { return };
             let started = Instant::now();
-            let forecast = picture.and_then(|picture| look_ahead(&desk, &picture, &gang));
+            let look = || picture.and_then(|picture| look_ahead(&desk, &picture, &gang));
+            // What one question leaves behind are locks, which nobody minds, and a copy that is dropped: the next question
+            // is answered all the same. The panic was logged where it happened.
+            let forecast = catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| {
+                panics.inc();
+                None
+            });
             debug!(%gang, took_seconds = started.elapsed().as_secs_f64(), "Looked ahead.");
             desk.answer(&gang, forecast);
         }
@@ -36,17 +57,43 @@ pub fn start(desk: Arc<Desk>, stop: CancellationToken) -> std::io::Result<()> {
 
 fn look_ahead(desk: &Desk, picture: &Picture, gang: &GangKey) -> Option<StartForecast> {
     let (state, policy, now) = (&picture.state, &picture.policy, picture.made_at());
+    let waiting = picture.plan.waiting.iter().find(|waiting| waiting.gang == *gang)?;
+    let mut told = StartForecast {
+        p50_seconds: None,
+        p90_seconds: None,
+        not_within_seconds: None,
+        made_at: now.to_string(),
+        would_start_now: changes(state, policy, now, gang).iter().map(offer).collect(),
+    };
+    if waiting.reasons.first().is_some_and(is_not_for_time) {
+        return Some(told);
+    }
     let draws = Draws { seed: picture.plan.generation, ..Draws::default() };
     let calibration = desk.outcomes().calibration();
     let (range, forecast) = eta(state, policy, now, gang, (&picture.arrivals, &calibration), draws)?;
-    desk.outcomes().await_start(gang, forecast);
-    let offers = changes(state, policy, now, gang);
-    Some(StartForecast {
-        p50_seconds: range.p50_seconds,
-        p90_seconds: range.p90_seconds,
-        made_at: now.to_string(),
-        would_start_now: offers.iter().map(offer).collect(),
-    })
+    told.not_within_seconds = forecast.not_within_seconds();
+    if told.not_within_seconds.is_none() {
+        (told.p50_seconds, told.p90_seconds) = (Some(range.p50_seconds), Some(range.p90_seconds));
+        desk.outcomes().await_start(gang, forecast);
+    }
+    Some(told)
+}
+
+/// Whether something other than time must change: in no future does the gang start, and to find that out takes longest.
+fn is_not_for_time(reason: &WaitReason) -> bool {
+    reason.is_never()
+        || matches!(
+            reason,
+            WaitReason::MembersMissing { .. }
+                | WaitReason::Gated { .. }
+                | WaitReason::QueueUnknown { .. }
+                | WaitReason::NoQueue { .. }
+                | WaitReason::SeveralQueues { .. }
+                | WaitReason::QueueCycle { .. }
+                | WaitReason::QueueTooDeep { .. }
+                | WaitReason::NoSuchGpuType { .. }
+                | WaitReason::TooLargeForAnyNode { .. }
+        )
 }
 
 fn offer(change: &Change) -> Offer {
@@ -59,4 +106,41 @@ fn offer(change: &Change) -> Offer {
         Change::Spot => "Spot",
     };
     Offer { code: code.to_owned(), message: change.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use api_types::outlook::StartForecast;
+    use cluster_model::GangKey;
+    use prometheus_client::metrics::counter::Counter;
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::tests::picture;
+    use super::{Desk, Picture, start_with};
+
+    fn look_ahead(_: &Desk, _: &Picture, gang: &GangKey) -> Option<StartForecast> {
+        assert_ne!(&*gang.name, "bad", "a test panics on purpose");
+        (&*gang.name != "gone").then(super::super::tests::forecast)
+    }
+
+    #[tokio::test]
+    async fn a_question_that_panics_has_no_answer_and_the_next_one_has() {
+        let desk = Arc::<Desk>::default();
+        picture(&desk).await;
+        let (panics, stop) = (Counter::default(), CancellationToken::new());
+        start_with(Arc::clone(&desk), panics.clone(), stop.clone(), look_ahead).expect("a thread");
+        let ask = |name: &str| {
+            let (desk, gang) = (Arc::clone(&desk), GangKey::new("team", name));
+            async move { desk.forecast_by(&gang, Instant::now() + Duration::from_secs(30)).await }
+        };
+        assert_eq!(ask("bad").await, None);
+        assert!(ask("good").await.is_some());
+        assert_eq!(ask("gone").await, None);
+        assert_eq!(panics.get(), 1);
+        stop.cancel();
+    }
 }

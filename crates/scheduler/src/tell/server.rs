@@ -1,20 +1,24 @@
 //! The leader's routes. Every one needs a token; see `callers`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::names::LEADER_TLS_NAME;
-use api_types::outlook::{Line, RunOutlook};
+use api_types::outlook::{Line, LineQuery, RunOutlook};
+use axum::body::Bytes;
+use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
+use axum::serve::IncomingStream;
 use axum::{Json, Router};
+use cluster_model::GangKey;
 use kube::Client;
 use service_kit::tls::{self, Listener};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -30,6 +34,8 @@ const PICTURE_WITHIN: Duration = Duration::from_millis(400);
 const ANSWER_WITHIN: Duration = Duration::from_millis(700);
 /// Jobs of a line that are looked ahead for, the first.
 const LOOKED_AHEAD_FOR: usize = 16;
+/// Snapshots at one time, from the question until the answer is sent: each may be 100 MB.
+const SNAPSHOTS_AT_ONCE: usize = 1;
 /// Who asks for a snapshot waits for one of now.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is looked whether anybody still asks.
@@ -48,6 +54,18 @@ struct Server {
     desk: Arc<Desk>,
     callers: Callers,
     questions: Semaphore,
+    snapshots: Arc<Semaphore>,
+}
+
+impl Server {
+    fn new(desk: Arc<Desk>, client: Client) -> Arc<Self> {
+        Arc::new(Self {
+            desk,
+            callers: Callers::new(client),
+            questions: Semaphore::new(QUESTIONS_AT_ONCE),
+            snapshots: Arc::new(Semaphore::new(SNAPSHOTS_AT_ONCE)),
+        })
+    }
 }
 
 /// Serves until `stop` is cancelled. `advertised` is what others call the address, if it is not the one listened on.
@@ -63,10 +81,10 @@ pub async fn serve(
     let endpoint = Endpoint { address, certificate_pem: listener.certificate_pem().to_owned() };
     info!(address = %listener.address(), "Answering questions.");
     tokio::spawn(tidy(Arc::clone(&desk), stop.clone()));
-    let questions = Semaphore::new(QUESTIONS_AT_ONCE);
-    let router = router(Arc::new(Server { desk, callers: Callers::new(client), questions }));
+    let router = router(Server::new(desk, client));
     tokio::spawn(async move {
-        let server = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
+        let service = router.into_make_service_with_connect_info::<Peer>();
+        let server = axum::serve(listener, service).with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = server.await {
             warn!(%error, "Stopped answering questions.");
         }
@@ -76,7 +94,7 @@ pub async fn serve(
 
 fn router(server: Arc<Server>) -> Router {
     Router::new()
-        .route("/v1/line", get(line))
+        .route("/v1/line", post(line))
         .route("/v1/snapshot", get(snapshot))
         .route("/v1/runs/{namespace}/{run}", get(run))
         .layer(from_fn_with_state(Arc::clone(&server), only_callers))
@@ -89,13 +107,30 @@ async fn tidy(desk: Arc<Desk>, stop: CancellationToken) {
     }
 }
 
-async fn only_callers(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+/// Where a question comes from.
+#[derive(Clone, Copy, Debug)]
+struct Peer(IpAddr);
+
+impl Connected<IncomingStream<'_, Listener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
+        Self(stream.remote_addr().ip())
+    }
+}
+
+async fn only_callers(
+    State(server): State<Arc<Server>>,
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    // Who is turned away gives its connection back: there is a bounded number of them.
+    let refuse = |status: StatusCode| (status, [(header::CONNECTION, "close")]).into_response();
     let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = bearer.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    match server.callers.check(token).await {
+    match server.callers.check(token, peer).await {
         Ok(()) => {}
-        Err(Refusal::NotTheApiServer) => return StatusCode::UNAUTHORIZED.into_response(),
-        Err(Refusal::NotNow) => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        Err(Refusal::NotTheApiServer) => return refuse(StatusCode::UNAUTHORIZED),
+        Err(Refusal::NotNow) => return refuse(StatusCode::SERVICE_UNAVAILABLE),
     }
     // Only now: strangers take nobody's turn. How many of them there are is bounded by connections.
     let Ok(_permit) = server.questions.try_acquire() else {
@@ -116,83 +151,144 @@ async fn run(
     answers::outlook(&picture, gang, forecast).map(Json).ok_or(StatusCode::NOT_FOUND)
 }
 
-/// About everything that waits. Forecasts are those that are known; the first few are asked for.
-async fn line(State(server): State<Arc<Server>>) -> Result<Json<Line>, StatusCode> {
+/// About those who wait and are asked about. Forecasts are those that are known; the first few are asked for. The question
+/// has a body, since who may see a thousand namespaces names them all.
+async fn line(
+    State(server): State<Arc<Server>>,
+    Json(query): Json<LineQuery>,
+) -> Result<Json<Line>, StatusCode> {
     let picture = server.desk.picture(Instant::now() + PICTURE_WITHIN).await;
     let picture = picture.ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
-    for waiting in picture.plan.waiting.iter().take(LOOKED_AHEAD_FOR) {
-        server.desk.ask(&waiting.gang);
+    let line = answers::line(&picture, &query, |gang| server.desk.forecast(gang));
+    for job in line.waiting.iter().take(LOOKED_AHEAD_FOR) {
+        server.desk.ask(&GangKey::new(job.namespace.as_str(), job.gang.as_str()));
     }
-    Ok(Json(answers::line(&picture, |gang| server.desk.forecast(gang))))
+    Ok(Json(line))
 }
 
 /// All that the last plan was made from, and the plan. Written down beside the runtime: it may be 100 MB.
 async fn snapshot(State(server): State<Arc<Server>>) -> Result<Response, StatusCode> {
+    // Moves with the work: who gives up waiting does not make room for another before it is done.
+    let permit = Arc::clone(&server.snapshots).try_acquire_owned();
+    let permit = permit.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     let picture = server.desk.picture(Instant::now() + SNAPSHOT_WITHIN).await;
     let picture = picture.ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
-    let written = tokio::task::spawn_blocking(move || picture.write()).await;
-    let text = written.ok().and_then(Result::ok).ok_or(StatusCode::INTERNAL_SERVER_ERROR)?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
+    let write = move || picture.write().map(|text| Written { text, _permit: permit });
+    let written = tokio::task::spawn_blocking(write).await;
+    let written = written.ok().and_then(Result::ok).ok_or(StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], Bytes::from_owner(written)).into_response())
+}
+
+/// A snapshot; the next one is made when this one is sent, or given up.
+struct Written {
+    text: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Written {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::net::Ipv4Addr;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
     use api_types::names::{API_SERVER_SERVICE_ACCOUNT, LEADER_AUDIENCE, SYSTEM_NAMESPACE};
     use axum::body::Body;
+    use axum::extract::connect_info::MockConnectInfo;
     use axum::http::{Request, Response, StatusCode};
     use kube::Client;
     use serde_json::{Value, json};
-    use tokio::sync::Semaphore;
     use tokio::time::timeout;
     use tower::ServiceExt;
 
-    use super::{Callers, QUESTIONS_AT_ONCE, Server, router};
+    use super::super::desk::Desk;
+    use super::super::tests::picture;
+    use super::{Peer, QUESTIONS_AT_ONCE, Server, router};
 
-    /// An API server that knows one token, and never answers about others.
-    fn client() -> Client {
-        let service = tower::service_fn(|request: Request<kube::client::Body>| async move {
-            let body = request.into_body().collect_bytes().await.expect("a body");
-            let review: Value = serde_json::from_slice(&body).expect("a review");
-            if review["spec"]["token"] != "good" {
-                std::future::pending::<()>().await;
-            }
-            let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{API_SERVER_SERVICE_ACCOUNT}");
-            let status = json!({
-                "authenticated": true, "audiences": [LEADER_AUDIENCE], "user": { "username": user },
-            });
-            let answer = json!({
-                "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "metadata": {},
-                "spec": review["spec"], "status": status,
-            });
-            Ok::<_, Infallible>(Response::new(kube::client::Body::from(answer.to_string().into_bytes())))
+    /// An API server that knows one token, never answers about others, and counts how often it is asked.
+    fn client(asked: &Arc<AtomicU32>) -> Client {
+        let asked = Arc::clone(asked);
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            answer(request)
         });
         Client::new(service, "default")
     }
 
+    async fn answer(
+        request: Request<kube::client::Body>,
+    ) -> Result<Response<kube::client::Body>, Infallible> {
+        let body = request.into_body().collect_bytes().await.expect("a body");
+        let review: Value = serde_json::from_slice(&body).expect("a review");
+        if review["spec"]["token"] != "good" {
+            std::future::pending::<()>().await;
+        }
+        let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{API_SERVER_SERVICE_ACCOUNT}");
+        let status = json!({
+            "authenticated": true, "audiences": [LEADER_AUDIENCE], "user": { "username": user },
+        });
+        let answer = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "metadata": {},
+            "spec": review["spec"], "status": status,
+        });
+        Ok(Response::new(kube::client::Body::from(answer.to_string().into_bytes())))
+    }
+
+    fn from_here() -> MockConnectInfo<Peer> {
+        MockConnectInfo(Peer(Ipv4Addr::LOCALHOST.into()))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn strangers_keep_nobody_out_and_are_not_looked_into_for_long() {
-        let questions = Semaphore::new(QUESTIONS_AT_ONCE);
-        let router =
-            router(Arc::new(Server { desk: Arc::default(), callers: Callers::new(client()), questions }));
+        let asked = Arc::<AtomicU32>::default();
+        let router = router(Server::new(Arc::default(), client(&asked))).layer(from_here());
         let ask = |token: &str| {
             let request = Request::get("/v1/runs/ns/run").header("authorization", format!("Bearer {token}"));
             router.clone().oneshot(request.body(Body::empty()).expect("a request"))
         };
+        ask("good").await.expect("never fails");
+        // By then it is asked about once more.
+        tokio::time::advance(Duration::from_secs(11)).await;
         let strangers: Vec<_> = (0..QUESTIONS_AT_ONCE).map(|_| tokio::spawn(ask("bad"))).collect();
-        tokio::task::yield_now().await;
+        // The clock moves only when all of them wait.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(asked.load(Ordering::SeqCst), 1 + 4, "the API server is not asked about all of them");
         // No plan was made, so there is no picture yet: it waits for one, and is not turned away at the door.
         let started = tokio::time::Instant::now();
         let answer = ask("good").await.expect("never fails");
         assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(started.elapsed(), super::PICTURE_WITHIN, "it got as far as the desk");
+        assert!(!answer.headers().contains_key("connection"));
         for stranger in strangers {
             let answer = timeout(Duration::from_secs(5), stranger).await.expect("in time");
             let answer = answer.expect("no panic").expect("never fails");
             assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(answer.headers()["connection"], "close");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_snapshot_is_made_at_a_time_until_it_is_sent() {
+        let desk = Arc::<Desk>::default();
+        picture(&desk).await;
+        let router = router(Server::new(desk, client(&Arc::default()))).layer(from_here());
+        let ask = || {
+            let request = Request::get("/v1/snapshot").header("authorization", "Bearer good");
+            router.clone().oneshot(request.body(Body::empty()).expect("a request"))
+        };
+        let first = ask().await.expect("never fails");
+        assert_eq!(first.status(), StatusCode::OK);
+        assert_eq!(ask().await.expect("never fails").status(), StatusCode::SERVICE_UNAVAILABLE);
+        let text = axum::body::to_bytes(first.into_body(), usize::MAX).await.expect("a body");
+        assert!(serde_json::from_slice::<Value>(&text).expect("JSON")["plan"].is_object());
+        drop(text);
+        assert_eq!(ask().await.expect("never fails").status(), StatusCode::OK);
     }
 }

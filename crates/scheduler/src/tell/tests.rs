@@ -1,10 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::outlook::StartForecast;
+use api_types::outlook::{LineQuery, StartForecast};
 use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
 use jiff::Timestamp;
 use placement::Policy;
+use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +30,7 @@ fn pod(name: &str, gpus: i64, age: i64) -> Pod {
     }
 }
 
-/// A node of 8 GPUs of which 6 are held, and three that wait, the oldest first.
+/// A node of 8 GPUs of which 6 are held, and four that wait, the oldest first; the last is too large for any node.
 fn changes() -> Vec<Change> {
     let allocatable = Resources { gpus: 8, pods: 20, ..Resources::default() };
     let runs = Pod { node: Some("node".into()), started: Some(at(NOW - 900)), ..pod("runs", 6, 1_000) };
@@ -40,6 +41,7 @@ fn changes() -> Vec<Change> {
         Change::Pod(pod("first", 4, 300)),
         Change::Pod(pod("second", 8, 200)),
         Change::Pod(pod("third", 3, 100)),
+        Change::Pod(pod("large", 9, 50)),
     ]
 }
 
@@ -61,7 +63,7 @@ fn plan_once(desk: &Arc<Desk>) -> ClusterState {
 }
 
 /// The picture that somebody gets who asks before the plan is made.
-async fn picture(desk: &Arc<Desk>) -> Arc<Picture> {
+pub(super) async fn picture(desk: &Arc<Desk>) -> Arc<Picture> {
     let asks = tokio::spawn({
         let desk = Arc::clone(desk);
         async move { desk.picture(Instant::now() + Duration::from_secs(5)).await }
@@ -71,8 +73,14 @@ async fn picture(desk: &Arc<Desk>) -> Arc<Picture> {
     asks.await.expect("no panic").expect("there is one")
 }
 
-fn forecast() -> StartForecast {
-    StartForecast { p50_seconds: 1, p90_seconds: 2, made_at: String::new(), would_start_now: Vec::new() }
+pub(super) fn forecast() -> StartForecast {
+    StartForecast {
+        p50_seconds: Some(1),
+        p90_seconds: Some(2),
+        not_within_seconds: None,
+        made_at: String::new(),
+        would_start_now: Vec::new(),
+    }
 }
 
 #[tokio::test]
@@ -85,9 +93,9 @@ async fn who_waits_is_told_its_place_among_all_who_wait() {
         assert!(!told.reasons.is_empty());
         Some((told.outlook.jobs_ahead, told.outlook.gpus_ahead, told.outlook.jobs_waiting))
     };
-    assert_eq!(place("first"), Some((0, 0, 3)));
-    assert_eq!(place("second"), Some((1, 4, 3)));
-    assert_eq!(place("third"), Some((2, 12, 3)));
+    assert_eq!(place("first"), Some((0, 0, 4)));
+    assert_eq!(place("second"), Some((1, 4, 4)));
+    assert_eq!(place("third"), Some((2, 12, 4)));
     assert_eq!(place("runs"), None);
     assert_eq!(gang_of_run(&picture, "other", "run-first"), None, "names are the namespace's own");
 }
@@ -97,15 +105,37 @@ async fn the_line_has_everybody_in_order_and_forecasts_as_far_as_they_are_known(
     let desk = Arc::<Desk>::default();
     let picture = picture(&desk).await;
     let known = GangKey::new("team", "second");
-    let line = line(&picture, |gang| (*gang == known).then(forecast));
+    let everything = LineQuery { namespaces: None, limit: 10 };
+    let line = line(&picture, &everything, |gang| (*gang == known).then(forecast));
     let jobs: Vec<_> = line
         .waiting
         .iter()
         .map(|job| (job.gang.as_str(), job.gpus, job.outlook.gpus_ahead, job.outlook.forecast.is_some()))
         .collect();
-    assert_eq!(jobs, [("first", 4, 0, false), ("second", 8, 4, true), ("third", 3, 12, false)]);
-    assert_eq!((line.jobs_waiting, line.queues.len(), line.queues[0].gpus_used), (3, 1, 6));
+    let expect =
+        [("first", 4, 0, false), ("second", 8, 4, true), ("third", 3, 12, false), ("large", 9, 15, false)];
+    assert_eq!(jobs, expect);
+    assert_eq!((line.jobs_waiting, line.queues.len(), line.queues[0].gpus_used), (4, 1, 6));
     assert!(line.waiting.iter().all(|job| job.queue.as_deref() == Some("queue")));
+}
+
+#[tokio::test]
+async fn a_line_is_cut_after_what_was_not_asked_for_is_left_out() {
+    let desk = Arc::<Desk>::default();
+    let mut picture = picture(&desk).await;
+    drop(desk);
+    let waiting = &mut Arc::get_mut(&mut picture).expect("nobody else has it").plan.waiting;
+    waiting[0].gang.namespace = "other".into();
+    waiting[1].run = None;
+    let told = |namespaces: Option<&str>, limit| {
+        let namespaces = namespaces.map(|it| [it.to_owned()].into());
+        let line = line(&picture, &LineQuery { namespaces, limit }, |_| None);
+        assert_eq!(line.jobs_waiting, 4);
+        let jobs = line.waiting.into_iter().map(|job| (job.gang, job.outlook.jobs_ahead));
+        jobs.collect::<Vec<_>>()
+    };
+    assert_eq!(told(Some("team"), 1), [("third".to_owned(), 2)], "it is the first run of its namespace");
+    assert_eq!(told(Some("nobody"), 1), []);
 }
 
 #[tokio::test]
@@ -113,11 +143,16 @@ async fn the_forecast_thread_answers_and_forgets_who_does_not_wait() {
     let desk = Arc::<Desk>::default();
     picture(&desk).await;
     let stop = CancellationToken::new();
-    forecaster::start(Arc::clone(&desk), stop.clone()).expect("a thread");
+    forecaster::start(Arc::clone(&desk), Counter::default(), stop.clone()).expect("a thread");
     let soon = || Instant::now() + Duration::from_mins(1);
     let third = GangKey::new("team", "third");
     let made = desk.forecast_by(&third, soon()).await.expect("it waits");
-    assert!(made.p50_seconds <= made.p90_seconds, "{made:?}");
+    assert!(made.p50_seconds.is_some() && made.p50_seconds <= made.p90_seconds, "{made:?}");
+    let too_large = desk.forecast_by(&GangKey::new("team", "large"), soon()).await.expect("it waits");
+    let times = (too_large.p50_seconds, too_large.p90_seconds, too_large.not_within_seconds);
+    assert_eq!(times, (None, None, None), "it never starts");
+    let offers: Vec<_> = too_large.would_start_now.iter().map(|offer| offer.message.as_str()).collect();
+    assert_eq!(offers, ["with 2 GPUs per member"], "but smaller it would");
     let offers: Vec<_> = made.would_start_now.iter().map(|offer| offer.message.as_str()).collect();
     assert_eq!(offers, ["with 2 GPUs per member"]);
     assert_eq!(desk.forecast_by(&GangKey::new("team", "runs"), soon()).await, None);
@@ -133,6 +168,8 @@ async fn the_state_is_copied_only_for_who_asked_lately_and_not_too_often() {
     assert!(desk.wants_picture());
     assert!(!desk.wants_picture(), "one is being taken");
     tokio::time::advance(Duration::from_secs(4)).await;
+    assert!(!desk.wants_picture(), "nobody asked since");
+    assert!(desk.picture(Instant::now()).await.is_none(), "that one was not shown");
     plan_once(&desk);
     let first = desk.picture(Instant::now()).await.expect("it was taken");
     tokio::time::advance(Duration::from_secs(20)).await;
@@ -142,6 +179,35 @@ async fn the_state_is_copied_only_for_who_asked_lately_and_not_too_often() {
     assert!(!desk.wants_picture(), "it is long ago");
     desk.tidy();
     assert!(desk.picture(Instant::now()).await.is_none(), "it was taken away");
+}
+
+#[test]
+fn the_planning_thread_does_not_drop_the_picture_that_it_replaces() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
+        // Keeps the only other thread busy.
+        let (go_on, waits) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || waits.recv());
+        let desk = Arc::<Desk>::default();
+        let picture = picture(&desk).await;
+        let first = Arc::downgrade(&picture);
+        let second = Picture {
+            state: picture.state.clone(),
+            policy: policy(),
+            plan: picture.plan.clone(),
+            arrivals: picture.arrivals.clone(),
+            taken: Instant::now(),
+        };
+        drop(picture);
+        desk.show(second);
+        assert!(first.upgrade().is_some(), "nobody dropped it yet");
+        go_on.send(()).expect("it waits");
+        busy.await.expect("no panic").expect("it went on");
+        // The thread takes one after the other.
+        tokio::task::spawn_blocking(|| ()).await.expect("no panic");
+        assert!(first.upgrade().is_none());
+    });
 }
 
 #[tokio::test(start_paused = true)]

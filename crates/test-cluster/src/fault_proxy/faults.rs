@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::random::Random;
+use seeded_random::Random;
 
 /// How a proxy treats what passes through it. Shares are per mille of requests; together at most 1,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,13 +118,14 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
+    use seeded_random::Random;
+
     use super::{Counts, Faults};
-    use crate::random::Random;
 
     #[test]
     fn a_storm_hits_three_writes_in_ten_and_the_same_seed_hits_the_same() {
         let storm = |seed| {
-            let (mut random, mut counts) = (Random(seed), Counts::default());
+            let (mut random, mut counts) = (Random::new(seed), Counts::default());
             for _ in 0..10_000 {
                 counts.note(Faults::STORM.draw(&mut random, true));
             }
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_read_never_conflicts() {
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let only_conflicts = Faults { conflict_permille: 1_000, ..Faults::default() };
         let mut counts = Counts::default();
         (0..100).for_each(|_| counts.note(only_conflicts.draw(&mut random, false)));

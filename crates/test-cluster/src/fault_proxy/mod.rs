@@ -25,6 +25,7 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use seeded_random::Random;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -32,7 +33,6 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Error;
-use crate::random::Random;
 use faults::Fault;
 pub use faults::{Counts, Faults};
 use upstream::{Link, Upstreams};
@@ -73,7 +73,7 @@ impl FaultProxy {
         let url = format!("https://127.0.0.1:{}", listener.local_addr().map_err(fail)?.port());
         let shared = Arc::new(Shared {
             upstreams,
-            random: Mutex::new(Random(seed)),
+            random: Mutex::new(Random::new(seed)),
             counts: Mutex::default(),
             faults: watch::Sender::new(Faults::default()),
             cuts: watch::Sender::new(0),

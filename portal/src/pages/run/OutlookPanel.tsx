@@ -43,12 +43,16 @@ export function OutlookPanel({ run }: { run: RunView }) {
 
 function Start({ forecast }: { forecast: StartForecast }) {
   const age = secondsBetween(forecast.madeAt, null, useNow());
-  const early = formatRough(forecast.p50Seconds);
-  const late = formatRough(forecast.p90Seconds);
+  const { p50Seconds, p90Seconds, notWithinSeconds } = forecast;
+  if (p50Seconds == null || p90Seconds == null) {
+    return notWithinSeconds == null ? "not as it is" : `not within ${formatRough(notWithinSeconds)}`;
+  }
+  const early = formatRough(p50Seconds);
+  const late = formatRough(p90Seconds);
   return (
     <>
       <b className="tabular">
-        {forecast.p50Seconds < 60 ? `within ${late}` : early === late ? `in ${late}` : `in ${early} – ${late}`}
+        {p50Seconds < 60 ? `within ${late}` : early === late ? `in ${late}` : `in ${early} – ${late}`}
       </b>
       <span className="soft"> · one in ten starts later{age > 15 && `, as of ${formatRough(age)} ago`}</span>
     </>

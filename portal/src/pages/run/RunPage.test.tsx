@@ -80,6 +80,15 @@ test("a run that waits shows its place, its start and what would start it now", 
   expect(screen.getByText(/of 12 in line/).textContent).toContain("3 of 12");
 });
 
+test("a run for which no start is foreseen says so", async () => {
+  answers(RUN, aRunView());
+  const line = { jobsAhead: 0, gpusAhead: 0, jobsWaiting: 1, plannedAt: "2026-11-15T10:00:00Z" };
+  const forecast = { madeAt: "2026-11-15T10:00:00Z", wouldStartNow: [] };
+  answers(`${RUN}/why`, aWhy({ outlook: { ...line, forecast } }));
+  open("/runs/nlp/llama");
+  expect(await screen.findByText("not as it is")).toBeDefined();
+});
+
 test("while the start is worked out the place is there", async () => {
   answers(RUN, aRunView());
   const outlook = { jobsAhead: 0, gpusAhead: 0, jobsWaiting: 1, plannedAt: "2026-11-15T10:00:00Z" };

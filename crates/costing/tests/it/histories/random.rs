@@ -1,24 +1,16 @@
-//! Random numbers from a seed (SplitMix64): the same everywhere and always, so that a seed is a history.
+//! What histories draw from a seed: the same everywhere and always, so that a seed is a history.
 
 /// A stream of numbers.
-pub struct Random(u64);
+pub struct Random(seeded_random::Random);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self(seeded_random::Random::new(seed))
     }
 
     /// Less than `bound`; 0 if that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
+        self.0.below(bound)
     }
 
     /// Both included.

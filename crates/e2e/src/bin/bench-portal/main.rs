@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 
 use anyhow::ensure;
 use clap::Parser;
+use e2e::usage;
 use test_cluster::figures;
 use test_cluster::platform::Platform;
 
 use fill::{LEAD, MARKS};
 use lists::{LIST_CONCURRENCY, LIST_REQUESTS};
-use observe::Process;
 
 /// The kinds that the API server watches.
 const KINDS: [&str; 4] = ["runs", "queues", "nodes", "pods"];
@@ -54,7 +54,7 @@ async fn main() -> anyhow::Result<()> {
     let before = observe::watches(&client).await?;
     let platform = if args.debug { Platform::debug(&cluster) } else { Platform::release(&cluster) };
     let (mut api_server, url) = platform.api_server("127.0.0.1:0").await?;
-    let process = Process(api_server.process().pid());
+    let pid = api_server.process().pid();
     let size = format!(
         "{} runs, {} nodes, {} build, {} cores for all",
         args.runs,
@@ -78,9 +78,9 @@ async fn main() -> anyhow::Result<()> {
         &format!("{size}; the largest page; full pages have {} to 100 runs", lists.fewest),
     );
     figures::print("portal.nodes_page_kb", lists::nodes_page_kb(&url, lead).await?, "kB", &size);
-    figures::print("portal.rss_without_streams_mb", process.memory_mb()?, "MB", &size);
+    figures::print("portal.rss_without_streams_mb", usage::memory(pid)?.resident_mib, "MB", &size);
 
-    let told = streams::measure_streams(&args, &cluster, &url, &client, process).await?;
+    let told = streams::measure_streams(&args, &cluster, &url, &client, pid).await?;
     let size = format!("{size}; {} streams", args.streams);
     let rate = streams::CHANGES_PER_SECOND;
     figures::print(

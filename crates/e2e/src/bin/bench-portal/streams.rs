@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use e2e::sse::take_frame;
+use e2e::usage::{cpu_seconds, memory};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
@@ -18,7 +19,7 @@ use crate::Args;
 use crate::fill::{
     MARKS, SHARED, STREAMS_OF_USER, TEAMS, mark_name, run_name, set_status, team_name, user_name,
 };
-use crate::observe::{Process, milliseconds, percentile_95, watches};
+use crate::observe::{milliseconds, percentile_95, watches};
 
 /// Other changes in the second of a mark: of runs that some of the users see, and of nodes.
 const RUN_CHANGES_PER_MARK: usize = 20;
@@ -43,13 +44,13 @@ pub struct Told {
     pub watches: BTreeMap<String, f64>,
 }
 
-/// Opens the streams, changes things, and counts.
+/// Opens the streams, changes things, and counts; `pid` is the API server's.
 pub async fn measure_streams(
     args: &Args,
     cluster: &TestCluster,
     url: &str,
     client: &Client,
-    process: Process,
+    pid: u32,
 ) -> anyhow::Result<Told> {
     let (began, clock) = (Instant::now(), Instant::now());
     let http = reqwest::Client::new();
@@ -77,7 +78,7 @@ pub async fn measure_streams(
     change_things(args, client, clock, 0).await?;
     all_say_so(&mut opened, args.streams).await.context("the first mark did not reach every stream")?;
 
-    let (cpu_before, measured) = (process.cpu_seconds()?, Instant::now());
+    let (cpu_before, measured) = (cpu_seconds(pid)?, Instant::now());
     let mut second = tokio::time::interval(Duration::from_secs(1));
     second.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for mark in 1..MARKS {
@@ -87,8 +88,8 @@ pub async fn measure_streams(
     // Whoever misses a mark is counted, not waited for beyond this.
     let in_time = all_say_so(&mut completed, args.streams).await.is_ok();
     eprintln!("all streams were told everything: {in_time}, after {:.1?}", measured.elapsed());
-    let cpu_cores = (process.cpu_seconds()? - cpu_before) / measured.elapsed().as_secs_f64();
-    let (memory_mb, watches) = (process.memory_mb()?, watches(client).await?);
+    let cpu_cores = (cpu_seconds(pid)? - cpu_before) / measured.elapsed().as_secs_f64();
+    let (memory_mb, watches) = (memory(pid)?.resident_mib, watches(client).await?);
     stop.send(true).ok();
 
     let (mut complete, mut delays, mut first_delays) = (0_u32, Vec::new(), Vec::new());

@@ -1,16 +1,19 @@
 //! What the API server takes for the writes alone, when somebody has decided everything beforehand: the scheduler's own
 //! client, identity and concurrency, with a watch attached as the scheduler has one, but without the scheduler.
 //!
-//! The fence lets these writes pass without looking at them, because no epoch was ever published.
+//! The fence lets these writes pass without looking at them, because no epoch was ever published; unless [`Bare::lead`] does
+//! that, to tell what the fence costs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use api_types::names;
+use api_types::{SchedulerEpoch, SchedulerEpochSpec, names};
 use cluster_watch::Kind;
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -19,6 +22,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::yard::{IN_FLIGHT_MAX, NAMESPACE, Yard};
+
+/// Where a token says which pod it was made for.
+const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
 /// Somebody with the scheduler's client and identity.
 pub struct Bare {
@@ -57,6 +63,20 @@ impl Bare {
         });
         is_synced.await.context("the attached watch did not begin")?;
         Ok(Self { client: client::client(&config)?, watch, drain })
+    }
+
+    /// Publishes an epoch whose leader this is, so that the fence looks at every write, and lets it pass.
+    pub async fn lead(&self, yard: &Yard) -> anyhow::Result<()> {
+        let reviews: Api<SelfSubjectReview> = Api::all(self.client.clone());
+        let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await?;
+        let user = review.status.and_then(|status| status.user_info).context("a review says who asks")?;
+        let uid = user.extra.unwrap_or_default().remove(POD_UID).and_then(|mut uids| uids.pop());
+        let spec = SchedulerEpochSpec { epoch: 1, holder: uid.context("the identity is a pod's")? };
+        let epochs: Api<SchedulerEpoch> = Api::all(yard.client.clone());
+        epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
+        // Until the fence has heard of it.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        Ok(())
     }
 
     /// Makes the writes, as many at a time as the scheduler would; returns how long it took.

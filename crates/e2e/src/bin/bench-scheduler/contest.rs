@@ -5,12 +5,13 @@
 
 use anyhow::Context;
 use api_types::names;
+use e2e::usage;
 use k8s_openapi::api::core::v1::Pod;
 use test_cluster::FakeNodes;
 
 use crate::bare::{Bare, Write};
 use crate::observer::{Observer, Span};
-use crate::usage;
+use crate::servers::Servers;
 use crate::yard::{KUBE_SCHEDULER_QPS, Kubelets, NAMESPACE, PATIENCE, Yard, for_scheduler};
 
 const KUBE_SCHEDULER: &str = "default-scheduler";
@@ -25,6 +26,8 @@ pub struct Load {
 pub enum Contender {
     /// Placements worked out beforehand, eight pods to a node.
     Bare,
+    /// The same, but the fence looks at each bind, as it does at ours.
+    FencedBare,
     /// Upstream's, with raised limits.
     KubeScheduler,
     Ours,
@@ -46,29 +49,38 @@ impl Load {
         eprintln!("{contender:?}: {} pods, {} nodes", self.pods.len(), self.nodes.count);
         let yard = Yard::start(self.nodes.clone(), Kubelets::None).await?.with_open_queue().await?;
         let scheduler = match contender {
-            Contender::Bare => "nobody",
+            Contender::Bare | Contender::FencedBare => "nobody",
             Contender::KubeScheduler => KUBE_SCHEDULER,
             Contender::Ours => names::SCHEDULER_NAME,
         };
         let pods = yard.create(for_scheduler(self.pods.clone(), scheduler)).await?;
         let mut observer = Observer::start(&yard.client, NAMESPACE).await?;
+        let before = Servers::now(&yard).await?;
         let result = match contender {
-            Contender::Bare => self.drain_bare(&yard, &pods, &mut observer).await,
+            Contender::Bare | Contender::FencedBare => {
+                let bare = Bare::start(&yard).await?;
+                if contender == Contender::FencedBare {
+                    bare.lead(&yard).await?;
+                }
+                self.drain_bare(&bare, &pods, &mut observer).await
+            }
             Contender::KubeScheduler => self.drain_by_kube_scheduler(&yard, &mut observer).await,
             Contender::Ours => self.drain_by_ours(&yard, &mut observer).await,
         };
         let result = result.with_context(|| format!("{contender:?} did not drain the load"))?;
         eprintln!(
-            "{contender:?}: {:.0} pods/s, {:.2} ms of CPU per pod, {:.2} % planning",
-            result.per_second, result.cpu_millis_per_pod, result.planning_percent
+            "{contender:?}: {:.0} pods/s, {:.2} ms of CPU per pod, {:.2} % planning; {}",
+            result.per_second,
+            result.cpu_millis_per_pod,
+            result.planning_percent,
+            Servers::now(&yard).await?.since(&before, test_cluster::figures::count(self.pods.len()))
         );
         drop(observer);
         yard.stop().await;
         Ok(result)
     }
 
-    async fn drain_bare(&self, yard: &Yard, pods: &[Pod], observer: &mut Observer) -> anyhow::Result<Result> {
-        let bare = Bare::start(yard).await?;
+    async fn drain_bare(&self, bare: &Bare, pods: &[Pod], observer: &mut Observer) -> anyhow::Result<Result> {
         let node = |index: usize| format!("{}-{}", self.nodes.prefix, index / 8 % self.nodes.count);
         bare.write(pods.iter().enumerate().map(|(index, pod)| Write::Bind(pod, node(index)))).await?;
         let span = self.drained(observer).await?;

@@ -12,12 +12,14 @@ pub async fn run(size: &str, node_count: usize, report: Report) -> anyhow::Resul
     let pods = gangs("pod", NAMESPACE, report.size(PODS), 1, 1);
     let load = Load { nodes: nodes(report.size(node_count), 1), pods };
     let bare = load.drain(Contender::Bare).await?;
+    let fenced = load.drain(Contender::FencedBare).await?;
     let theirs = load.drain(Contender::KubeScheduler).await?;
     let ours = load.drain(Contender::Ours).await?;
     let reference = format!(
-        "{:.0} pods/s; bare {:.0}, kube-scheduler {:.0}; {} pods, {} nodes",
+        "{:.0} pods/s; bare {:.0}, behind the fence {:.0}, kube-scheduler {:.0}; {} pods, {} nodes",
         ours.per_second,
         bare.per_second,
+        fenced.per_second,
         theirs.per_second,
         load.pods.len(),
         load.nodes.count

@@ -6,10 +6,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use e2e::usage;
 
 use crate::bare::{Bare, Write};
 use crate::report::Report;
-use crate::usage;
 use crate::yard::{Kubelets, NAMESPACE, Scheduler, Yard, gangs, nodes};
 
 const NODES: usize = 10_000;

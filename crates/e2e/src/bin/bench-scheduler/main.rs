@@ -20,8 +20,8 @@ mod kai;
 mod large;
 mod observer;
 mod report;
+mod servers;
 mod spread;
-mod usage;
 mod yard;
 
 use anyhow::ensure;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use api_types::names;
 use e2e::objects::{GangOfPods, create_bare_namespace, create_queue};
+use e2e::usage;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Api, PostParams};
@@ -12,8 +13,6 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use test_cluster::platform::{Platform, Service};
 use test_cluster::{FakeNodes, TestCluster, free_port};
-
-use crate::usage;
 
 /// Where the pods are.
 pub const NAMESPACE: &str = "load";

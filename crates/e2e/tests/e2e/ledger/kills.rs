@@ -6,11 +6,11 @@ use anyhow::{Context, ensure};
 use api_types::{Run, names};
 use e2e::ledger::GpuPrice;
 use e2e::objects::{annotation, create_run, run};
-use e2e::random::Random;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
+use seeded_random::Random;
 use serde_json::json;
 use test_cluster::figures;
 use test_cluster::platform::LeaseTimes;
@@ -34,7 +34,7 @@ async fn killed_twenty_times_each_the_ledger_equals_the_reference() -> anyhow::R
     let change = now() + PRICE_CHANGE_AFTER_SECONDS;
     let prices = vec![GpuPrice { from: 0, hundredths: 299 }, GpuPrice { from: change, hundredths: 341 }];
     let mut yard = Yard::start(NODES, prices, LeaseTimes::Short).await?;
-    let mut load = Load { client: yard.client(), random: Random(SEED), created: 0, taken: 0 };
+    let mut load = Load { client: yard.client(), random: Random::new(SEED), created: 0, taken: 0 };
     let mut kills = 0;
     let began = Instant::now();
     for round in 0..ROUNDS {

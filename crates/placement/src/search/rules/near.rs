@@ -17,7 +17,7 @@ const REFUSALS_MAX: usize = 4;
 
 /// Whether other pods let this one go to the node.
 pub(crate) fn neighbours_admit(state: &ClusterState, node: NodeId, member: PodId) -> bool {
-    state.near_refusal(member, node).is_none()
+    !state.asks_too_much(member) && state.near_refusal(member, node).is_none()
 }
 
 /// Which pods stand against the first member of a group that found no node, though there is room by count. Looks at every
@@ -41,7 +41,9 @@ pub(in super::super) fn reason(
     let mut refusals: Vec<NeighbourRefusal> =
         counts.into_iter().map(|(refusal, nodes)| describe(state, member, refusal, nodes)).collect();
     // What the model numbers says nothing: the most nodes first, then by what it is about.
-    refusals.sort_by_key(|it| (Reverse(it.nodes), it.rule, it.pods.clone(), it.topology_key.clone()));
+    refusals.sort_by_key(|it| {
+        (Reverse(it.nodes), it.rule, it.pods.clone(), it.topology_key.clone(), it.open_domains.clone())
+    });
     refusals.truncate(REFUSALS_MAX);
     let members_asked = u32::try_from(group.members.len()).unwrap_or(u32::MAX);
     (!refusals.is_empty()).then_some(WaitReason::Neighbours { members_asked, refusals })

@@ -34,7 +34,7 @@ pub fn policy(random: &mut Random) -> Policy {
             ..EvictionPolicy::default()
         },
         consolidation: ConsolidationPolicy {
-            moves_max: random.pick(&[0, 1, 3]),
+            moves_max: random.pick(&[0, 1, 3, 20]),
             after_seconds: random.pick(&[0, 300]),
         },
         energy: EnergyPolicy { cap_watts: random.some(20, |random| random.count(1, 30).into()).map(watts) },

@@ -1,25 +1,21 @@
-//! Random numbers from a seed: splitmix64, the same on every machine.
+//! What cases draw from a seed: the same on every machine.
 
 /// A source of random numbers.
-pub struct Random(u64);
+pub struct Random(seeded_random::Random);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(seeded_random::Random::new(seed))
     }
 
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
     }
 
     /// A number from `least` to `most`, both included.
     pub fn between(&mut self, least: i64, most: i64) -> i64 {
         let width = u64::try_from(most - least + 1).expect("the least is not more than the most");
-        least + i64::try_from(self.next() % width).expect("it is below the width")
+        least + i64::try_from(self.below(width)).expect("it is below the width")
     }
 
     /// The same as a count.

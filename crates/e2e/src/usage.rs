@@ -1,4 +1,4 @@
-//! What a process uses, as the kernel counts it, and what our scheduler counts of itself.
+//! What a process uses, as the kernel counts it, and what a process counts of itself.
 
 use std::fs;
 
@@ -19,6 +19,7 @@ pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
 }
 
 /// Memory of a process.
+#[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// Resident now.
     pub resident_mib: f64,
