@@ -26,7 +26,7 @@ const READABLE_MAX: usize = 40;
     category = "warpyard",
     printcolumn(name = "Claimant", type_ = "string", json_path = ".spec.claimant"),
     printcolumn(name = "Why", type_ = "string", json_path = ".spec.why"),
-    printcolumn(name = "Expires", type_ = "date", json_path = ".spec.expires"),
+    printcolumn(name = "Expires", type_ = "string", json_path = ".spec.expires"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

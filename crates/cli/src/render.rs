@@ -172,19 +172,28 @@ fn how_it_fares(why: &Why) -> String {
 
 fn reason_line(reason: &Reason) -> String {
     let never = if reason.never { " (waiting will not help)" } else { "" };
-    format!(" ✗ {:<9} {}{never}\n", topic(&reason.code), clean(&reason.message))
+    // Room is on its way: that is no obstacle.
+    let mark = if matches!(reason.code.as_str(), "ReclaimsAt" | "AwaitsVictims") { "→" } else { "✗" };
+    format!(" {mark} {:<9} {}{never}\n", topic(&reason.code), clean(&reason.message))
 }
 
 /// What a reason is about, in a word; codes of a newer server are shown as they are.
 pub(crate) fn topic(code: &str) -> String {
     let topic = match code {
-        "QuotaExceeded" => "quota",
-        "BudgetExceeded" => "budget",
-        "NotEnoughGpus" | "NoSuchGpuType" | "TooLargeForAnyNode" => "gpus",
+        "QuotaExceeded" | "LendingReserve" => "quota",
+        "BudgetExceeded" | "OutOfBudget" => "budget",
+        "NotEnoughGpus" | "NoSuchGpuType" | "TooLargeForAnyNode" | "NoDeviceWithRoom" => "gpus",
         "NotEnoughCpu" => "cpu",
         "NodesRefused" => "nodes",
-        "MembersMissing" | "MembersDisagree" | "Gated" => "members",
-        "Unsupported" => "request",
+        "NoRoomTogether" | "CannotSpread" => "topology",
+        "Neighbours" => "pods",
+        "PowerCapped" => "power",
+        "MembersMissing" | "MembersDisagree" | "Gated" | "AtMembersMax" => "members",
+        "Unsupported" | "TermsContradict" => "request",
+        "BehindBlocked" | "KeepsDeadline" | "WouldDelay" => "order",
+        "AwaitsVictims" | "GaveUp" => "room",
+        "ReclaimsAt" => "reclaim",
+        "GivesWay" => "gave way",
         "QueueUnknown" | "QueueNotOpen" | "NoQueue" | "SeveralQueues" | "QueueCycle" | "QueueTooDeep" => {
             "queue"
         }

@@ -105,7 +105,7 @@ impl Authorizer {
         let hint = match (access.resource, access.verb) {
             ("nodes", _) => "ask an administrator for a ClusterRoleBinding to `warpyard-cluster-viewer`",
             ("queues", _) => "ask an administrator for the ClusterRole `warpyard-queue-viewer` on that queue",
-            ("snapshots", _) => "ask an administrator for a ClusterRole with `get` on snapshots.warpyard.dev",
+            ("snapshots", _) => "ask an administrator for the ClusterRole warpyard-snapshot-viewer",
             (_, "create" | "patch") => {
                 "ask an administrator for a RoleBinding to `warpyard-user` in that namespace"
             }

@@ -19,7 +19,8 @@ pub struct SimulateArgs {
     /// How the trace is written; without it, that is told by its first line.
     #[arg(long, value_enum, value_name = "FORMAT", requires = "trace")]
     pub format: Option<Format>,
-    /// The policy: a name (default, fifo, skip-ahead, easy, conservative, full) or a YAML file.
+    /// The policy: a name (default, installed, fifo, skip-ahead, easy, conservative, full) or a YAML file, as the scheduler
+    /// takes it.
     #[arg(long, default_value = "default", value_name = "POLICY")]
     pub policy: String,
     /// One thing of the policy, such as reclaim=true; may be given several times.

@@ -37,7 +37,7 @@ fn from_file(path: &str) -> Result<Policy, Failure> {
     let file: PolicyFile =
         serde_norway::from_str(&text).map_err(|error| wrong(format!("{path}: {error}")))?;
     let entries = file.iter().map(|(key, value)| (key.clone(), scalar(value))).collect();
-    policies::from_entries(&entries, "default").map_err(|error| wrong(format!("{path}: {error}")))
+    policies::from_entries(&entries, "installed").map_err(|error| wrong(format!("{path}: {error}")))
 }
 
 /// A value as it was written.
