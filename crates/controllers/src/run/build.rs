@@ -105,7 +105,11 @@ fn job(run: &ValidatedRun, names: &AttemptNames, metered: bool) -> Job {
             completion_mode: Some("Indexed".to_owned()),
             completions: Some(members),
             parallelism: Some(members),
-            backoff_limit: Some(0),
+            // The first member that fails by itself fails the attempt. Counted for each index, because a Job makes pods
+            // wait for twice as long with each that is gone: with one count for all, a gang of seven that gave way would
+            // be away for ten minutes.
+            backoff_limit_per_index: Some(0),
+            max_failed_indexes: Some(0),
             // A member is replaced only after it has truly ended: never two of the same rank.
             pod_replacement_policy: Some("Failed".to_owned()),
             // A member lost with its node is replaced; a member that failed by itself fails the attempt.

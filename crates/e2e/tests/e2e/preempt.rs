@@ -33,6 +33,9 @@ pub async fn borrower_and_owner(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Of the borrower's gang.
+const MEMBERS: u32 = 8;
+
 /// Two nodes, the platform, and the two teams.
 struct Site {
     _controllers: Service,
@@ -63,9 +66,10 @@ impl Site {
         Ok(site)
     }
 
-    /// A gang of the borrower runs on everything.
+    /// A gang of the borrower runs on everything. Of so many members that it would be away for ten minutes if each that
+    /// gave way made the others wait longer to be made anew.
     async fn borrow_all(&self) -> anyhow::Result<()> {
-        create_run(&self.client, "borrower", "big", run("borrower", 2, 8, None)).await?;
+        create_run(&self.client, "borrower", "big", run("borrower", MEMBERS, 2, None)).await?;
         phase_reached(&self.client, "borrower", "big", RunPhase::Running).await.map(drop)
     }
 
@@ -113,7 +117,7 @@ async fn a_gang_that_borrows_gives_way_for_the_owner_and_starts_again_when_there
 
     let seen = witness.finish().await?;
     let told = seen.told_to_go("borrower");
-    ensure!(told.len() == 2, "both pods were told: {told:?}");
+    ensure!(told.len() == MEMBERS as usize, "all pods were told: {told:?}");
     for pod in &told {
         ensure!(seen.hold_written < Some(pod.told), "the hold came first: {seen:?}");
         ensure!(pod.deleted > Some(pod.told), "the condition came before the deletion: {pod:?}");
@@ -140,7 +144,7 @@ async fn a_new_leader_goes_on_with_the_preemption_that_the_old_one_began() -> an
         let holds: Api<Hold> = Api::namespaced(client.clone(), "owner");
         let hold = holds.list(&ListParams::default()).await?.items.pop().context("its hold is written")?;
         ensure!(hold.spec.claimant == "own-1" && hold.spec.why == "Reclaim", "{:?}", hold.spec);
-        ensure!(bound(&client, "borrower").await? == 2, "nobody has left yet");
+        ensure!(bound(&client, "borrower").await? == MEMBERS as usize, "nobody has left yet");
         site.scheduler.kill();
 
         let _second = site.second_scheduler().await?;
@@ -186,7 +190,7 @@ async fn a_gang_whose_disruption_budget_allows_nothing_does_not_give_way() -> an
     site.borrow_all().await?;
     site.claim().await?;
     wait::holds("nobody gives way", Duration::from_secs(5), || async {
-        Ok(placed(&client, "borrower").await? == 2)
+        Ok(placed(&client, "borrower").await? == MEMBERS as usize)
     })
     .await?;
     budgets.delete("all", &DeleteParams::default()).await?;
