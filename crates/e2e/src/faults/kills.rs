@@ -22,7 +22,7 @@ pub struct Size {
     pub short: usize,
     /// Kills at production's lease times.
     pub production: usize,
-    /// Gangs that are created before each kill; 64 GPUs hold only a few at a time.
+    /// Gangs that are created before each kill, unless many wait; 64 GPUs hold only a few at a time.
     pub gangs_per_kill: usize,
     /// Names the run.
     pub seed: u64,
