@@ -1,13 +1,11 @@
 //! Disruption budgets: whom they cover, and how many of those may go at present.
 
-use std::borrow::Cow;
-
 use cluster_model::{Budget, BudgetKey, Change, Selector};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube_core::{ObjectMeta, Resource};
+use kube_core::ObjectMeta;
 
 use crate::near::selector;
-use crate::slim::null_is_default;
+use crate::slim::{null_is_default, resource_like};
 use crate::slim_near::SlimLabelSelector;
 
 /// A `PodDisruptionBudget` as we read it.
@@ -69,34 +67,7 @@ fn key(slim: &SlimBudget) -> BudgetKey {
     }
 }
 
-impl Resource for SlimBudget {
-    type DynamicType = ();
-    type Scope = k8s_openapi::NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        PodDisruptionBudget::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        PodDisruptionBudget::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        PodDisruptionBudget::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        PodDisruptionBudget::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+resource_like!(SlimBudget, PodDisruptionBudget);
 
 #[cfg(test)]
 mod tests {

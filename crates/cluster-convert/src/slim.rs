@@ -1,11 +1,11 @@
 //! Pods and nodes with only the fields we read. Everything else (managed fields, probes, environments, images) is
 //! skipped while parsing and never stored: at 100,000 pods that is most of the memory.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
-use kube_core::{ObjectMeta, Resource};
+use kube_core::ObjectMeta;
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 
 use crate::slim_local::{SlimHostPort, SlimNodeAffinity, SlimResources, host_ports, restarts_all};
@@ -320,34 +320,36 @@ pub struct SlimNodeStatus {
     pub conditions: Vec<SlimCondition>,
 }
 
-/// Both kinds are the cluster's own; only the Rust type is slim.
+/// The kind is the cluster's own; only the Rust type is slim.
 macro_rules! resource_like {
     ($slim:ty, $full:ty) => {
-        impl Resource for $slim {
+        impl kube_core::Resource for $slim {
             type DynamicType = ();
-            type Scope = <$full as Resource>::Scope;
+            type Scope = <$full as kube_core::Resource>::Scope;
 
-            fn kind(_: &()) -> Cow<'_, str> {
-                <$full as Resource>::kind(&())
+            fn kind(_: &()) -> std::borrow::Cow<'_, str> {
+                <$full as kube_core::Resource>::kind(&())
             }
-            fn group(_: &()) -> Cow<'_, str> {
-                <$full as Resource>::group(&())
+            fn group(_: &()) -> std::borrow::Cow<'_, str> {
+                <$full as kube_core::Resource>::group(&())
             }
-            fn version(_: &()) -> Cow<'_, str> {
-                <$full as Resource>::version(&())
+            fn version(_: &()) -> std::borrow::Cow<'_, str> {
+                <$full as kube_core::Resource>::version(&())
             }
-            fn plural(_: &()) -> Cow<'_, str> {
-                <$full as Resource>::plural(&())
+            fn plural(_: &()) -> std::borrow::Cow<'_, str> {
+                <$full as kube_core::Resource>::plural(&())
             }
-            fn meta(&self) -> &ObjectMeta {
+            fn meta(&self) -> &kube_core::ObjectMeta {
                 &self.metadata
             }
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
+            fn meta_mut(&mut self) -> &mut kube_core::ObjectMeta {
                 &mut self.metadata
             }
         }
     };
 }
+
+pub(crate) use resource_like;
 
 resource_like!(SlimPod, Pod);
 resource_like!(SlimNode, Node);

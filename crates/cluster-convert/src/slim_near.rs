@@ -1,12 +1,11 @@
 //! What a pod asks of other pods, with only the fields we read. Namespaces, of which we read the labels.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube_core::{ObjectMeta, Resource};
+use kube_core::ObjectMeta;
 
-use crate::slim::{null_is_default, slim_metadata};
+use crate::slim::{null_is_default, resource_like, slim_metadata};
 
 /// Pods that must, or must not, be near.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -89,31 +88,4 @@ pub struct SlimNamespace {
     pub metadata: ObjectMeta,
 }
 
-impl Resource for SlimNamespace {
-    type DynamicType = ();
-    type Scope = k8s_openapi::ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        Namespace::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        Namespace::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        Namespace::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        Namespace::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+resource_like!(SlimNamespace, Namespace);

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use api_types::{
-    PriceEntry, PriceSheet, PriceSheetSpec, Queue, QueueSpec, ResourceAmounts, Run, RunSpec, names,
+    PriceEntry, PriceSheet, PriceSheetSpec, Queue, QueueSpec, ReclaimSpec, ResourceAmounts, Run, RunSpec,
+    names,
 };
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, PostParams};
@@ -58,6 +59,32 @@ pub async fn create_queue_as(client: &Client, name: &str, spec: QueueSpec) -> an
         .create(&PostParams::default(), &Queue::new(name, spec))
         .await
         .context("failed to create a queue")?;
+    Ok(())
+}
+
+/// Teams below one queue, each with a namespace of its name and so many H100 that it owns; each may hold up to `limit`, and
+/// takes back its own at once from who has run for so long.
+pub async fn create_lending_teams(
+    client: &Client,
+    (above, above_quota): (&str, u32),
+    teams: &[(&str, u32)],
+    limit: u32,
+    min_run_seconds: u32,
+) -> anyhow::Result<()> {
+    create_queue_as(client, above, QueueSpec { quota: Some(h100s(above_quota)), ..QueueSpec::default() })
+        .await?;
+    for (team, quota) in teams {
+        create_namespace(client, team).await?;
+        let spec = QueueSpec {
+            parent: Some(above.to_owned()),
+            quota: Some(h100s(*quota)),
+            limit: Some(h100s(limit)),
+            reclaim: Some(ReclaimSpec { grace_seconds: 0, min_run_seconds }),
+            namespaces: vec![(*team).to_owned()],
+            ..QueueSpec::default()
+        };
+        create_queue_as(client, team, spec).await?;
+    }
     Ok(())
 }
 

@@ -50,22 +50,12 @@ pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
         };
         keeper.while_alive(restarted).await?;
     }
-    keeper
-        .while_alive(async {
-            site.settle().await;
-            Ok(())
-        })
-        .await?;
+    keeper.settle(&site).await?;
     for round in 0..wanted.compactions {
         forget_under_a_cut_watch(&site, &proxy, &mut keeper, &load, round).await?;
     }
     let ended = Instant::now();
-    keeper
-        .while_alive(async {
-            site.settle().await;
-            Ok(())
-        })
-        .await?;
+    keeper.settle(&site).await?;
     println!(
         "the API server was killed {} times; the scheduler was started again {} times",
         wanted.restarts, keeper.restarts

@@ -7,6 +7,8 @@ use api_types::names;
 use test_cluster::TestCluster;
 use test_cluster::platform::{LeaseTimes, Platform, Service};
 
+use super::site::Site;
+
 /// How soon an end is noticed.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -41,6 +43,15 @@ impl<'a> Keeper<'a> {
             done = work => done,
             error = self.keep() => Err(error),
         }
+    }
+
+    /// Waits until every pod of the load has or had a node, while the scheduler is kept alive.
+    pub async fn settle(&mut self, site: &Site) -> anyhow::Result<()> {
+        let settled = async {
+            site.settle().await;
+            Ok(())
+        };
+        self.while_alive(settled).await
     }
 
     /// Starts it again for ever; returns only if it cannot be started.

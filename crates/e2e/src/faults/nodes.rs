@@ -49,12 +49,7 @@ pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
         })
         .await?;
     let ended = Instant::now();
-    keeper
-        .while_alive(async {
-            site.settle().await;
-            Ok(())
-        })
-        .await?;
+    keeper.settle(&site).await?;
     drop(keeper);
     drop(controllers);
     site.finish("nodes", ended).await

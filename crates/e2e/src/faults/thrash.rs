@@ -12,8 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use api_types::{QueueSpec, ReclaimSpec};
-use kube::Client;
 use seeded_random::Random;
 use serde_json::Value;
 use test_cluster::TestCluster;
@@ -25,12 +23,14 @@ use tokio_util::sync::CancellationToken;
 use super::Findings;
 use super::keeper::Keeper;
 use super::site::Site;
-use crate::objects::{create_namespace, create_queue_as, create_run, h100_nodes, h100s, run as run_of};
+use crate::objects::{create_lending_teams, create_run, h100_nodes, run as run_of};
 
 const HOLDS: &str = "/registry/warpyard.dev/holds/";
 const EVENTS: &str = "/registry/events/";
 const OWNER: &str = "owner";
 const BORROWER: &str = "borrower";
+/// Who has run for less is left alone.
+const MIN_RUN_SECONDS: u32 = 5;
 
 /// How much.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,9 @@ pub struct Thrash {
 pub async fn run(wanted: Size) -> anyhow::Result<(Findings, Thrash)> {
     println!("thrash: {wanted:?}");
     let site = Site::start(TestCluster::builder().nodes(h100_nodes("node", 8))).await?;
-    create_queues(&site.client).await?;
+    // More above than there is, so that nobody is kept off while others still end.
+    let teams = [(OWNER, 32), (BORROWER, 32)];
+    create_lending_teams(&site.client, ("all", 128), &teams, 64, MIN_RUN_SECONDS).await?;
     let followers = [HOLDS, EVENTS].map(|prefix| Follower::start(&site, prefix));
     let mut keeper = Keeper::start(&site.cluster, site.cluster.url(), LeaseTimes::Production).await?;
     let mut controllers = Platform::same_build(&site.cluster).controllers("controllers").await?;
@@ -104,25 +106,6 @@ pub async fn run(wanted: Size) -> anyhow::Result<(Findings, Thrash)> {
         findings.wrong.push(format!("{thrash:?}"));
     }
     Ok((findings, thrash))
-}
-
-/// Each owns half, may hold all, and takes back its own at once from who has run for a moment.
-async fn create_queues(client: &Client) -> anyhow::Result<()> {
-    // More than there is, so that the queue above keeps nobody off while others still end.
-    create_queue_as(client, "all", QueueSpec { quota: Some(h100s(128)), ..QueueSpec::default() }).await?;
-    for team in [OWNER, BORROWER] {
-        create_namespace(client, team).await?;
-        let spec = QueueSpec {
-            parent: Some("all".to_owned()),
-            quota: Some(h100s(32)),
-            limit: Some(h100s(64)),
-            reclaim: Some(ReclaimSpec { grace_seconds: 0, min_run_seconds: 5 }),
-            namespaces: vec![team.to_owned()],
-            ..QueueSpec::default()
-        };
-        create_queue_as(client, team, spec).await?;
-    }
-    Ok(())
 }
 
 /// Everything that happens under a prefix.

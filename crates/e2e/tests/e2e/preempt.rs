@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use api_types::{Hold, QueueSpec, ReclaimSpec, RunPhase};
-use e2e::objects::{create_namespace, create_queue_as, create_run, h100_nodes, h100s, run};
+use api_types::{Hold, RunPhase};
+use e2e::objects::{create_lending_teams, create_run, h100_nodes, run};
 use e2e::observe::{bound, phase_reached, placed, run_status};
 use e2e::preemptions::Witness;
 use e2e::wait;
@@ -17,20 +17,7 @@ use test_cluster::platform::{LeaseTimes, Platform, Service};
 
 /// One team owns half of two nodes, the other one nothing, and may borrow all of it; what is lent is taken back at once.
 pub async fn borrower_and_owner(client: &Client) -> anyhow::Result<()> {
-    create_queue_as(client, "acme", QueueSpec { quota: Some(h100s(24)), ..QueueSpec::default() }).await?;
-    for (team, quota) in [("owner", 8), ("borrower", 0)] {
-        create_namespace(client, team).await?;
-        let spec = QueueSpec {
-            parent: Some("acme".to_owned()),
-            quota: Some(h100s(quota)),
-            limit: Some(h100s(16)),
-            reclaim: Some(ReclaimSpec { grace_seconds: 0, min_run_seconds: 0 }),
-            namespaces: vec![team.to_owned()],
-            ..QueueSpec::default()
-        };
-        create_queue_as(client, team, spec).await?;
-    }
-    Ok(())
+    create_lending_teams(client, ("acme", 24), &[("owner", 8), ("borrower", 0)], 16, 0).await
 }
 
 /// Of the borrower's gang.

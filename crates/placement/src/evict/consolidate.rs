@@ -61,176 +61,205 @@ pub(super) struct Moves {
     pub moved: Vec<(GangIndex, Vec<MemberPlacement>)>,
 }
 
-/// Finds gangs to move for one that is blocked; none if its queue has no room for it, too little is free in all, or no
-/// small set is enough.
-pub(super) fn find(
-    planned: &mut Fork<'_>,
-    ground: &Ground,
-    request: &Request,
-    gpu_type: Option<&GpuType>,
-    policy: &Policy,
-    fronts: &mut ClearFronts,
-    searches: &mut Searches,
-) -> Option<Moves> {
-    if !quota::exceeded(planned, request, gpu_type).is_empty()
-        || !is_free_in_all(planned, ground, request, gpu_type)
-    {
-        return None;
-    }
-    let pool = pool(planned, ground, request, gpu_type, fronts);
-    let spans_nodes = |gang: &GangIndex| {
-        let spots = ground.gangs[*gang].members.iter().map(|(_, spot)| spot);
-        spots.collect::<BTreeSet<_>>().len() > 1
-    };
-    if pool.iter().any(spans_nodes) {
-        return few(planned, ground, request, gpu_type, policy, &pool, searches)
-            .or_else(|| many(planned, ground, request, gpu_type, policy, searches));
-    }
-    many(planned, ground, request, gpu_type, policy, searches)
-        .or_else(|| few(planned, ground, request, gpu_type, policy, &pool, searches))
+/// One that is blocked, and those who might be moved for it.
+pub(super) struct Blocked<'a> {
+    pub ground: &'a Ground,
+    pub request: &'a Request,
+    pub gpu_type: Option<&'a GpuType>,
+    pub policy: &'a Policy,
 }
 
-/// Moves the smallest set of the pool that is enough.
-fn few(
-    planned: &mut Fork<'_>,
-    ground: &Ground,
-    request: &Request,
-    gpu_type: Option<&GpuType>,
-    policy: &Policy,
-    pool: &[GangIndex],
-    searches: &mut Searches,
-) -> Option<Moves> {
-    let set_max = SET_MAX.min(policy.consolidation.moves_max as usize);
-    let mut tries = 0;
-    for size in 1..=set_max {
-        let mut sets = subsets(pool, size);
-        let gpus =
-            |set: &Vec<GangIndex>| -> i64 { set.iter().map(|gang| ground.gangs[*gang].holds.gpus).sum() };
-        let lost = |set: &Vec<GangIndex>| -> u64 {
-            set.iter().map(|gang| ground.gangs[*gang].lost_gpu_seconds).fold(0, u64::saturating_add)
-        };
-        // Of sets of one size the one that loses least: moving comes often, and each time something is done again.
-        sets.sort_by_key(|set| (lost(set), gpus(set), set.clone()));
-        for set in sets.into_iter().filter(|set| budgets::allow_all(ground, set)) {
-            if tries == TRIES_MAX {
-                return None;
-            }
-            tries += 1;
-            if let Some(moves) = try_set(planned, ground, request, gpu_type, &set, searches) {
-                return Some(moves);
-            }
+impl Blocked<'_> {
+    /// Finds gangs to move for it; none if its queue has no room for it, too little is free in all, or no set that may be
+    /// moved is enough.
+    pub fn find(
+        &self,
+        planned: &mut Fork<'_>,
+        fronts: &mut ClearFronts,
+        searches: &mut Searches,
+    ) -> Option<Moves> {
+        if !quota::exceeded(planned, self.request, self.gpu_type).is_empty() || !self.is_free_in_all(planned)
+        {
+            return None;
         }
+        let pool = self.pool(planned, fronts);
+        if self.moves_max() <= SET_MAX || pool.iter().any(|gang| self.spans_nodes(*gang)) {
+            return self.few(planned, &pool, searches).or_else(|| self.many(planned, searches));
+        }
+        self.many(planned, searches).or_else(|| self.few(planned, &pool, searches))
     }
-    None
-}
 
-/// Moves whoever is cheapest to move for each member, if that is more than small sets can do.
-fn many(
-    planned: &mut Fork<'_>,
-    ground: &Ground,
-    request: &Request,
-    gpu_type: Option<&GpuType>,
-    policy: &Policy,
-    searches: &mut Searches,
-) -> Option<Moves> {
-    let moves_max = policy.consolidation.moves_max as usize;
-    if moves_max <= SET_MAX {
-        return None;
+    fn moves_max(&self) -> usize {
+        self.policy.consolidation.moves_max as usize
     }
-    let claim = claim(request, gpu_type);
-    let filler = Filler {
-        state: planned,
-        ground,
-        claim: &claim,
-        gpu_type,
-        needed_gpus: 0,
-        looked_max: u64::from(policy.eviction.candidates_max),
-        claimants: (request.queue.clone(), claim.rules(), None),
-    };
-    let ways = filler.ways(request, &mut Fronts::new(), &mut Work::default());
-    let sets = ways.into_iter().map(|way| way.taken.gangs.into_iter().collect::<Vec<GangIndex>>());
-    let is_allowed = |set: &Vec<GangIndex>| {
-        (SET_MAX + 1..=moves_max).contains(&set.len()) && budgets::allow_all(ground, set)
-    };
-    let sets: Vec<_> = sets.filter(is_allowed).take(WAYS_MAX).collect();
-    sets.into_iter().find_map(|set| try_set(planned, ground, request, gpu_type, &set, searches))
-}
 
-fn claim(request: &Request, gpu_type: Option<&GpuType>) -> Claim {
-    Claim::to_move(request.key.clone(), gpu_type.cloned().map_or(ResourceName::Cpu, ResourceName::Gpu))
-}
-
-/// Whether what the gang needs would be free if it were in one piece.
-fn is_free_in_all(
-    state: &ClusterState,
-    ground: &Ground,
-    request: &Request,
-    gpu_type: Option<&GpuType>,
-) -> bool {
-    if gpu_type.is_some() {
-        let kinds = state.kinds().filter(|(_, kind)| kind.gpu_type.as_ref() == gpu_type);
-        return kinds.map(|(kind, _)| state.gpus_free_of(kind)).sum::<i64>() >= request.needs.gpus;
+    fn spans_nodes(&self, gang: GangIndex) -> bool {
+        let spots = self.ground.gangs[gang].members.iter().map(|(_, spot)| spot);
+        spots.collect::<BTreeSet<_>>().len() > 1
     }
-    let mut free = 0;
-    ground.spots_for(None).into_iter().any(|spot| {
-        free += state.node(ground.spots[spot].id).free().cpu_millis.max(0);
-        free >= request.needs.cpu_millis
-    })
-}
 
-/// Gangs on the nodes that are cheapest to clear for one more member; of every shape, in turn.
-fn pool(
-    state: &ClusterState,
-    ground: &Ground,
-    request: &Request,
-    gpu_type: Option<&GpuType>,
-    fronts: &mut ClearFronts,
-) -> Vec<GangIndex> {
-    let claim = claim(request, gpu_type);
-    let mut pool = Vec::new();
-    let mut seen = BTreeSet::new();
-    // Who was moved for it before is not moved again, so what others found out says nothing about its nodes.
-    let mut own_fronts = ClearFronts::default();
-    let fronts = if state.has_displaced(&request.key) { &mut own_fronts } else { fronts };
-    for group in request.root.all() {
-        let gpu_type = gpu_type.filter(|_| group.shape.requests.gpus > 0);
-        let front = fronts.0.entry((group.shape.clone(), gpu_type.cloned()));
-        let front = front.or_insert_with(|| Front::new(group.shape.clone(), 0, ground.spots_for(gpu_type)));
-        let (mut work, mut offered) = (Work::default(), Vec::new());
-        while offered.len() < NODES_MAX && pool.len() < POOL_MAX {
-            let Some((entry, victims)) = front.next_victims(state, ground, &claim, &mut work) else { break };
-            // Offered again after somebody left it, a node is there twice.
-            if !offered.iter().any(|(_, _, spot)| *spot == entry.2) {
-                offered.push(entry);
-            }
-            for gang in victims {
-                if pool.len() < POOL_MAX && seen.insert(gang) {
-                    pool.push(gang);
+    /// Moves the smallest set of the pool that is enough.
+    fn few(&self, planned: &mut Fork<'_>, pool: &[GangIndex], searches: &mut Searches) -> Option<Moves> {
+        let ground = self.ground;
+        let set_max = SET_MAX.min(self.moves_max());
+        let mut tries = 0;
+        for size in 1..=set_max {
+            let mut sets = subsets(pool, size);
+            let gpus =
+                |set: &Vec<GangIndex>| -> i64 { set.iter().map(|gang| ground.gangs[*gang].holds.gpus).sum() };
+            let lost = |set: &Vec<GangIndex>| -> u64 {
+                set.iter().map(|gang| ground.gangs[*gang].lost_gpu_seconds).fold(0, u64::saturating_add)
+            };
+            // Of sets of one size the one that loses least: moving comes often, and each time something is done again.
+            sets.sort_by_key(|set| (lost(set), gpus(set), set.clone()));
+            for set in sets.into_iter().filter(|set| budgets::allow_all(ground, set)) {
+                if tries == TRIES_MAX {
+                    return None;
+                }
+                tries += 1;
+                if let Some(moves) = self.try_set(planned, &set, searches) {
+                    return Some(moves);
                 }
             }
         }
-        for entry in offered {
-            front.offer(entry);
-        }
+        None
     }
-    // Whoever could not clear a node alone may still help; by name, where there is room left.
-    let helps = |gang: &GangIndex| {
-        let gang = &ground.gangs[*gang];
-        gang.is_movable
-            && !gang.is_gone
-            && gang.gpu_type.as_ref() == gpu_type
-            && gang.key != request.key
-            && !state.was_evicted_for(&gang.key, &request.key)
-    };
-    for gang in (0..ground.gangs.len()).filter(helps) {
-        if pool.len() == POOL_MAX {
-            break;
+
+    /// Moves whoever is cheapest to move for each member, if that is more than small sets can do.
+    fn many(&self, planned: &mut Fork<'_>, searches: &mut Searches) -> Option<Moves> {
+        let (ground, request, moves_max) = (self.ground, self.request, self.moves_max());
+        if moves_max <= SET_MAX {
+            return None;
         }
-        if seen.insert(gang) {
-            pool.push(gang);
-        }
+        let claim = self.claim();
+        let filler = Filler {
+            state: planned,
+            ground,
+            claim: &claim,
+            gpu_type: self.gpu_type,
+            needed_gpus: 0,
+            looked_max: u64::from(self.policy.eviction.candidates_max),
+            claimants: (request.queue.clone(), claim.rules(), None),
+        };
+        let ways = filler.ways(request, &mut Fronts::new(), &mut Work::default());
+        let sets = ways.into_iter().map(|way| way.taken.gangs.into_iter().collect::<Vec<GangIndex>>());
+        let is_allowed = |set: &Vec<GangIndex>| {
+            (SET_MAX + 1..=moves_max).contains(&set.len()) && budgets::allow_all(ground, set)
+        };
+        let sets: Vec<_> = sets.filter(is_allowed).take(WAYS_MAX).collect();
+        sets.into_iter().find_map(|set| self.try_set(planned, &set, searches))
     }
-    pool
+
+    fn claim(&self) -> Claim {
+        let resource = self.gpu_type.cloned().map_or(ResourceName::Cpu, ResourceName::Gpu);
+        Claim::to_move(self.request.key.clone(), resource)
+    }
+
+    /// Whether what the gang needs would be free if it were in one piece.
+    fn is_free_in_all(&self, state: &ClusterState) -> bool {
+        let Self { ground, request, gpu_type, .. } = *self;
+        if gpu_type.is_some() {
+            let kinds = state.kinds().filter(|(_, kind)| kind.gpu_type.as_ref() == gpu_type);
+            return kinds.map(|(kind, _)| state.gpus_free_of(kind)).sum::<i64>() >= request.needs.gpus;
+        }
+        let mut free = 0;
+        ground.spots_for(None).into_iter().any(|spot| {
+            free += state.node(ground.spots[spot].id).free().cpu_millis.max(0);
+            free >= request.needs.cpu_millis
+        })
+    }
+
+    /// Gangs on the nodes that are cheapest to clear for one more member; of every shape, in turn.
+    fn pool(&self, state: &ClusterState, fronts: &mut ClearFronts) -> Vec<GangIndex> {
+        let Self { ground, request, gpu_type, .. } = *self;
+        let claim = self.claim();
+        let mut pool = Vec::new();
+        let mut seen = BTreeSet::new();
+        // Who was moved for it before is not moved again, so what others found out says nothing about its nodes.
+        let mut own_fronts = ClearFronts::default();
+        let fronts = if state.has_displaced(&request.key) { &mut own_fronts } else { fronts };
+        for group in request.root.all() {
+            let gpu_type = gpu_type.filter(|_| group.shape.requests.gpus > 0);
+            let front = fronts.0.entry((group.shape.clone(), gpu_type.cloned()));
+            let front =
+                front.or_insert_with(|| Front::new(group.shape.clone(), 0, ground.spots_for(gpu_type)));
+            let (mut work, mut offered) = (Work::default(), Vec::new());
+            while offered.len() < NODES_MAX && pool.len() < POOL_MAX {
+                let Some((entry, victims)) = front.next_victims(state, ground, &claim, &mut work) else {
+                    break;
+                };
+                // Offered again after somebody left it, a node is there twice.
+                if !offered.iter().any(|(_, _, spot)| *spot == entry.2) {
+                    offered.push(entry);
+                }
+                for gang in victims {
+                    if pool.len() < POOL_MAX && seen.insert(gang) {
+                        pool.push(gang);
+                    }
+                }
+            }
+            for entry in offered {
+                front.offer(entry);
+            }
+        }
+        // Whoever could not clear a node alone may still help; by name, where there is room left.
+        let helps = |gang: &GangIndex| {
+            let gang = &ground.gangs[*gang];
+            gang.is_movable
+                && !gang.is_gone
+                && gang.gpu_type.as_ref() == gpu_type
+                && gang.key != request.key
+                && !state.was_evicted_for(&gang.key, &request.key)
+        };
+        for gang in (0..ground.gangs.len()).filter(helps) {
+            if pool.len() == POOL_MAX {
+                break;
+            }
+            if seen.insert(gang) {
+                pool.push(gang);
+            }
+        }
+        pool
+    }
+
+    /// Everybody finds a place on a fork, or nobody moves. What goes first matters to a search that never takes back what it
+    /// placed, so several orders are tried.
+    fn try_set(&self, planned: &mut Fork<'_>, set: &[GangIndex], searches: &mut Searches) -> Option<Moves> {
+        let Self { ground, request, gpu_type, .. } = *self;
+        let mut by_size = set.to_vec();
+        by_size.sort_by_key(|gang| (-ground.gangs[*gang].holds.gpus, *gang));
+        let smallest_first: Vec<_> = by_size.iter().rev().copied().collect();
+        let mut attempt = planned.fork();
+        for (pod, _) in set.iter().flat_map(|gang| &ground.gangs[*gang].members) {
+            attempt.evict(*pod);
+        }
+        // Whoever does not fit with all of them gone fits in no order.
+        place(&mut attempt.fork(), request, gpu_type, searches)?;
+        let mut orders = vec![(true, &by_size), (false, &by_size)];
+        if set.len() > 1 {
+            orders.extend([(true, &smallest_first), (false, &smallest_first)]);
+        }
+        orders.into_iter().find_map(|(claimant_first, order)| {
+            let mut fork = attempt.fork();
+            let mut claimant = None;
+            if claimant_first {
+                claimant = Some(place(&mut fork, request, gpu_type, searches)?);
+            }
+            let mut moved = Vec::with_capacity(order.len());
+            for index in order {
+                let gang = &ground.gangs[*index];
+                let pods: Vec<PodId> = gang.members.iter().map(|(pod, _)| *pod).collect();
+                let again = Request::read_again(&fork, &gang.key, &pods, gang.gpu_type.clone());
+                moved.push((*index, place(&mut fork, &again, gang.gpu_type.as_ref(), searches)?));
+            }
+            let claimant = match claimant {
+                Some(claimant) => claimant,
+                None => place(&mut fork, request, gpu_type, searches)?,
+            };
+            let moved = settle(&mut fork, ground, moved);
+            (!moved.is_empty()).then_some(Moves { claimant, moved })
+        })
+    }
 }
 
 /// All subsets of one size, at most a few hundred.
@@ -249,51 +278,6 @@ fn subsets(pool: &[GangIndex], size: usize) -> Vec<Vec<GangIndex>> {
             .collect();
     }
     sets.into_iter().map(|(_, set)| set).collect()
-}
-
-/// Everybody finds a place on a fork, or nobody moves. What goes first matters to a search that never takes back what it
-/// placed, so several orders are tried.
-fn try_set(
-    planned: &mut Fork<'_>,
-    ground: &Ground,
-    request: &Request,
-    gpu_type: Option<&GpuType>,
-    set: &[GangIndex],
-    searches: &mut Searches,
-) -> Option<Moves> {
-    let mut by_size = set.to_vec();
-    by_size.sort_by_key(|gang| (-ground.gangs[*gang].holds.gpus, *gang));
-    let smallest_first: Vec<_> = by_size.iter().rev().copied().collect();
-    let mut attempt = planned.fork();
-    for (pod, _) in set.iter().flat_map(|gang| &ground.gangs[*gang].members) {
-        attempt.evict(*pod);
-    }
-    // Whoever does not fit with all of them gone fits in no order.
-    place(&mut attempt.fork(), request, gpu_type, searches)?;
-    let mut orders = vec![(true, &by_size), (false, &by_size)];
-    if set.len() > 1 {
-        orders.extend([(true, &smallest_first), (false, &smallest_first)]);
-    }
-    orders.into_iter().find_map(|(claimant_first, order)| {
-        let mut fork = attempt.fork();
-        let mut claimant = None;
-        if claimant_first {
-            claimant = Some(place(&mut fork, request, gpu_type, searches)?);
-        }
-        let mut moved = Vec::with_capacity(order.len());
-        for index in order {
-            let gang = &ground.gangs[*index];
-            let pods: Vec<PodId> = gang.members.iter().map(|(pod, _)| *pod).collect();
-            let again = Request::read_again(&fork, &gang.key, &pods, gang.gpu_type.clone());
-            moved.push((*index, place(&mut fork, &again, gang.gpu_type.as_ref(), searches)?));
-        }
-        let claimant = match claimant {
-            Some(claimant) => claimant,
-            None => place(&mut fork, request, gpu_type, searches)?,
-        };
-        let moved = settle(&mut fork, ground, moved);
-        (!moved.is_empty()).then_some(Moves { claimant, moved })
-    })
 }
 
 /// Whoever could have stayed where it was, stays.

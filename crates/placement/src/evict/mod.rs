@@ -37,7 +37,7 @@ use cluster_model::{ClusterState, Fork, Gang, GangKey, GpuType, QueueName, Resou
 use jiff::{SignedDuration, Timestamp};
 
 use self::choose::{Choice, Chooser, Filling};
-use self::consolidate::{ClearFronts, Moves};
+use self::consolidate::{Blocked, ClearFronts, Moves};
 use self::fill::Fronts;
 use self::ground::{GangIndex, Ground};
 use self::leaving::Leaving;
@@ -260,8 +260,8 @@ impl<'a> Evictions<'a> {
             return None;
         }
         let ground = self.ground.take().unwrap_or_else(|| Ground::read(planned, &self.started, self.now));
-        let fronts = &mut self.clear_fronts;
-        let moves = consolidate::find(planned, &ground, request, gpu_type, self.policy, fronts, searches);
+        let blocked = Blocked { ground: &ground, request, gpu_type, policy: self.policy };
+        let moves = blocked.find(planned, &mut self.clear_fronts, searches);
         self.ground = Some(ground);
         if moves.is_none() && !request.is_helped_by_others {
             self.hopeless.insert(class, None);

@@ -11,7 +11,6 @@ use anyhow::Context;
 use api_types::{SchedulerEpoch, SchedulerEpochSpec, names};
 use cluster_watch::Kind;
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
@@ -23,12 +22,11 @@ use tokio::task::JoinHandle;
 
 use crate::yard::{IN_FLIGHT_MAX, NAMESPACE, Yard};
 
-/// Where a token says which pod it was made for.
-const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
-
 /// Somebody with the scheduler's client and identity.
 pub struct Bare {
     client: Client,
+    /// The pod that the identity is bound to.
+    pod_uid: String,
     watch: JoinHandle<()>,
     drain: JoinHandle<()>,
 }
@@ -46,8 +44,8 @@ pub enum Write<'a> {
 impl Bare {
     pub async fn start(yard: &Yard) -> anyhow::Result<Self> {
         let (namespace, account) = (names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT);
-        let kubeconfig = yard.cluster.kubeconfig_for_service_account(namespace, account).await?;
-        let mut config = client::config(Some(&kubeconfig)).await?;
+        let login = yard.cluster.login_service_account(namespace, account).await?;
+        let mut config = client::config(Some(&login.kubeconfig)).await?;
         let reads = client::client(&config)?;
         config.default_retry = false;
         let (sender, mut receiver) = mpsc::channel(4_096);
@@ -62,16 +60,12 @@ impl Bare {
             }
         });
         is_synced.await.context("the attached watch did not begin")?;
-        Ok(Self { client: client::client(&config)?, watch, drain })
+        Ok(Self { client: client::client(&config)?, pod_uid: login.pod_uid, watch, drain })
     }
 
     /// Publishes an epoch whose leader this is, so that the fence looks at every write, and lets it pass.
     pub async fn lead(&self, yard: &Yard) -> anyhow::Result<()> {
-        let reviews: Api<SelfSubjectReview> = Api::all(self.client.clone());
-        let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await?;
-        let user = review.status.and_then(|status| status.user_info).context("a review says who asks")?;
-        let uid = user.extra.unwrap_or_default().remove(POD_UID).and_then(|mut uids| uids.pop());
-        let spec = SchedulerEpochSpec { epoch: 1, holder: uid.context("the identity is a pod's")? };
+        let spec = SchedulerEpochSpec { epoch: 1, holder: self.pod_uid.clone() };
         let epochs: Api<SchedulerEpoch> = Api::all(yard.client.clone());
         epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
         // Until the fence has heard of it.
