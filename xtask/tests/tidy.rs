@@ -86,7 +86,11 @@ fn the_fence_covers_every_write_that_the_scheduler_may_make() {
         .filter(|it| it["kind"] == "ValidatingAdmissionPolicy" && it["metadata"]["name"] == "warpyard-fence")
         .flat_map(|policy| list(&policy["spec"]["matchConstraints"]["resourceRules"]))
         .collect();
-    let before_leadership = [("coordination.k8s.io", "leases"), ("warpyard.dev", "schedulerepochs")];
+    let before_leadership = [
+        ("coordination.k8s.io", "leases"),
+        ("warpyard.dev", "schedulerepochs"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+    ];
     // A question in the form of a write: nothing is stored.
     let questions = [("authentication.k8s.io", "tokenreviews")];
     for role in manifests("deploy/rbac-scheduler.yaml") {

@@ -22,6 +22,10 @@ pub const API_SERVER_FIELD_MANAGER: &str = "warpyard-api-server";
 pub const SCHEDULER_LEASE: &str = "warpyard-scheduler";
 /// See [`SCHEDULER_LEASE`].
 pub const SCHEDULER_EPOCH: &str = "warpyard-scheduler";
+/// The part of the fence that guards binds: a `ValidatingAdmissionPolicyBinding`.
+pub const FENCE_OF_BINDS: &str = "warpyard-fence-binds";
+/// Label on Bindings, and by them on the pods: the epoch of the leader that placed the pod.
+pub const EPOCH_LABEL: &str = "warpyard.dev/epoch";
 /// The Run controller's Lease.
 pub const CONTROLLERS_LEASE: &str = "warpyard-controllers";
 

@@ -1,8 +1,11 @@
 //! `SchedulerEpoch`: who may schedule. The fence, an admission policy, compares every write of the scheduler's
 //! identity with it; see `docs/decisions/0002-fence.md`.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube_derive::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
+
+use crate::names::EPOCH_LABEL;
 
 /// The one leader of the scheduler. The epoch only grows, so a former leader cannot take it back.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
@@ -26,4 +29,14 @@ pub struct SchedulerEpochSpec {
     /// UID of the leader's pod, as its token says.
     #[schemars(length(min = 1, max = 128))]
     pub holder: String,
+}
+
+/// Selects the binds that are not of this epoch: those that the fence looks at.
+pub fn other_epochs(epoch: i64) -> LabelSelector {
+    let other = LabelSelectorRequirement {
+        key: EPOCH_LABEL.to_owned(),
+        operator: "NotIn".to_owned(),
+        values: Some(vec![epoch.to_string()]),
+    };
+    LabelSelector { match_expressions: Some(vec![other]), match_labels: None }
 }

@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use cluster_model::{NodeName, PodKey};
 use kube::core::Status;
-use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
@@ -203,7 +202,7 @@ impl Worker {
         let mut unknown_sent = None;
         let outcome = loop {
             let sent = Instant::now();
-            let result = self.writes.send::<Status>(self.binding(request)).await;
+            let result = self.writes.send::<Status>(self.writes.binding(&request.pod, &request.node)).await;
             match answer(&result) {
                 Answer::Done => return Outcome::Bound,
                 // A try before it cannot succeed any more either: the pod of this uid is gone.
@@ -258,22 +257,6 @@ impl Worker {
             }
             turn.wait(READ_DELAY).await;
         }
-    }
-
-    fn binding(&self, request: &BindRequest) -> http::Request<Vec<u8>> {
-        let BindRequest { pod, node } = request;
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "Binding",
-            // With the uid, a pod that came back under the same name is not bound by mistake.
-            "metadata": { "namespace": pod.namespace, "name": pod.name, "uid": pod.uid },
-            "target": { "apiVersion": "v1", "kind": "Node", "name": node },
-        });
-        let (namespace, name, query) = (&pod.namespace, &pod.name, self.writes.query());
-        http::Request::post(format!("/api/v1/namespaces/{namespace}/pods/{name}/binding?{query}"))
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(body.to_string().into_bytes())
-            .expect("names that the API server accepted make a valid URL")
     }
 }
 

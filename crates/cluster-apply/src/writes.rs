@@ -3,9 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use api_types::names::EPOCH_LABEL;
+use cluster_model::{NodeName, PodKey};
 use kube::Client;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::outcome::{Answer, answer};
@@ -61,6 +63,8 @@ impl Fenced {
 pub struct Writes {
     client: Client,
     timeout: Duration,
+    /// What binds say about the leader that they are of.
+    epoch: Option<i64>,
 }
 
 /// Why a request has no answer.
@@ -73,7 +77,13 @@ pub(crate) enum Failure {
 impl Writes {
     /// Writes through `client`, each given up by the server after `timeout`.
     pub fn new(client: Client, timeout: Duration) -> Self {
-        Self { client, timeout }
+        Self { client, timeout, epoch: None }
+    }
+
+    /// The same, by the leader of an epoch: the fence lets its binds pass at a glance, and refuses them once the epoch is over.
+    #[must_use]
+    pub fn of_epoch(&self, epoch: i64) -> Self {
+        Self { epoch: Some(epoch), ..self.clone() }
     }
 
     /// After this much time from sending, a write has happened or never will.
@@ -84,6 +94,27 @@ impl Writes {
     /// The query that bounds the write on the server.
     pub(crate) fn query(&self) -> String {
         format!("timeout={}ms", self.timeout.as_millis())
+    }
+
+    /// Gives a pod a node.
+    pub(crate) fn binding(&self, pod: &PodKey, node: &NodeName) -> http::Request<Vec<u8>> {
+        // With the uid, a pod that came back under the same name is not bound by mistake.
+        let metadata = json!({ "namespace": pod.namespace, "name": pod.name, "uid": pod.uid });
+        self.post_binding(metadata, node.as_str(), &self.query())
+    }
+
+    fn post_binding(&self, mut metadata: Value, node: &str, query: &str) -> http::Request<Vec<u8>> {
+        if let Some(epoch) = self.epoch {
+            metadata["labels"] = json!({ EPOCH_LABEL: epoch.to_string() });
+        }
+        let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+        let path = format!("/api/v1/namespaces/{}/pods/{}/binding?{query}", text("namespace"), text("name"));
+        let target = json!({ "apiVersion": "v1", "kind": "Node", "name": node });
+        let body = json!({ "apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target });
+        http::Request::post(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes())
+            .expect("names that the API server accepted make a valid URL")
     }
 
     pub(crate) async fn send<T: DeserializeOwned>(
@@ -123,18 +154,8 @@ impl Writes {
     /// Asks the fence without changing anything: a dry-run bind of a pod that does not exist. Admission comes
     /// before the pod is looked up, so "not found" means admitted.
     pub async fn probe(&self, namespace: &str) -> Probe {
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": { "namespace": namespace, "name": PROBE_POD },
-            "target": { "apiVersion": "v1", "kind": "Node", "name": PROBE_POD },
-        });
-        let path =
-            format!("/api/v1/namespaces/{namespace}/pods/{PROBE_POD}/binding?dryRun=All&{}", self.query());
-        let request = http::Request::post(path)
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(body.to_string().into_bytes())
-            .expect("a namespace's name makes a valid URL");
+        let metadata = json!({ "namespace": namespace, "name": PROBE_POD });
+        let request = self.post_binding(metadata, PROBE_POD, &format!("dryRun=All&{}", self.query()));
         match answer(&self.send::<IgnoredAny>(request).await) {
             Answer::NotFound => Probe::Admitted,
             Answer::Fenced(message) => Probe::Refused(message),

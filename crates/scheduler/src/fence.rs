@@ -3,27 +3,36 @@
 //! ```text
 //!   stands?  a dry-run bind by a process that is not the holder must be refused, or there is no fence
 //!   publish  SchedulerEpoch: epoch + 1, holder = our pod, and where the leader can be asked
-//!   admitted a dry-run bind of a pod that does not exist: 404, not "refused"
+//!   open     the fence of binds: those that say our epoch pass, those that say another do not
+//!   admitted dry-run binds of a pod that does not exist, with and without the epoch: 404, not "refused"
 //! ```
+//!
+//! Two candidates may come here one upon the other. The epoch only grows, and each writes the fence of binds only as it read it
+//! before it published: the one with the older epoch finds that it was outrun, there or when it looks at the epoch again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api_types::names::{
-    LEADER_ADDRESS_ANNOTATION, LEADER_CERTIFICATE_ANNOTATION, SCHEDULER_EPOCH, SYSTEM_NAMESPACE,
+    FENCE_OF_BINDS, LEADER_ADDRESS_ANNOTATION, LEADER_CERTIFICATE_ANNOTATION, SCHEDULER_EPOCH,
+    SYSTEM_NAMESPACE,
 };
+use api_types::scheduler_epoch::other_epochs;
 use api_types::{SchedulerEpoch, SchedulerEpochSpec};
 use cluster_apply::writes::{Probe, Writes};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
 use tracing::{debug, info};
 
 use crate::tell::server::Endpoint;
 
 /// Where a service account token says which pod it was made for.
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
-/// The fence follows the epoch within 0.3 s here; 100 tries with 0.1 s between are 10 s and more.
+/// The fence follows its parameter within 0.3 s here, and its own change within 1.3 s, because kube-apiserver looks for those
+/// once in a second; 100 tries with 0.1 s between are 10 s and more.
 const PROBE_TRIES: u32 = 100;
 const PROBE_DELAY: Duration = Duration::from_millis(100);
 /// A holder that no pod has as its UID.
@@ -54,6 +63,14 @@ pub enum Error {
         /// What the API server said last.
         answer: String,
     },
+    /// The fence of binds is not there.
+    #[error(
+        "there is no ValidatingAdmissionPolicyBinding {FENCE_OF_BINDS}\n\nhint: kubectl apply -f deploy/fence.yaml"
+    )]
+    NoFenceOfBinds,
+    /// The fence of binds could not be read or written.
+    #[error("opening the fence for the binds of this epoch")]
+    Open(#[source] kube::Error),
     /// The epoch could not be read or written.
     #[error("publishing the scheduler's epoch")]
     Publish(#[source] kube::Error),
@@ -87,6 +104,8 @@ pub async fn take(
     holder: &str,
     endpoint: Option<&Endpoint>,
 ) -> Result<i64, Error> {
+    let fence = Api::<ValidatingAdmissionPolicyBinding>::all(client.clone());
+    let opened = fence.get_opt(FENCE_OF_BINDS).await.map_err(Error::Open)?.ok_or(Error::NoFenceOfBinds)?;
     let api = Api::<SchedulerEpoch>::all(client.clone());
     let old = match api.get_opt(SCHEDULER_EPOCH).await.map_err(Error::Publish)? {
         Some(old) => old,
@@ -99,8 +118,31 @@ pub async fn take(
     }
     let epoch = publish(&api, Some(&old), holder, endpoint).await?.spec.epoch;
     info!(epoch, holder, "Published the epoch.");
+    open(&fence, &opened, epoch).await?;
     await_admission(writes, epoch).await?;
-    Ok(epoch)
+    await_admission(&writes.of_epoch(epoch), epoch).await?;
+    match api.get(SCHEDULER_EPOCH).await {
+        Ok(now) if now.spec.epoch == epoch => Ok(epoch),
+        Ok(_) => Err(Error::Outrun),
+        Err(error) => Err(Error::Publish(error)),
+    }
+}
+
+/// Lets the binds of an epoch pass without a closer look. Refused if anybody did so since `opened` was read.
+async fn open(
+    fence: &Api<ValidatingAdmissionPolicyBinding>,
+    opened: &ValidatingAdmissionPolicyBinding,
+    epoch: i64,
+) -> Result<(), Error> {
+    let patch = json!({
+        "metadata": { "resourceVersion": opened.resource_version() },
+        "spec": { "matchResources": { "objectSelector": other_epochs(epoch) } },
+    });
+    match fence.patch(FENCE_OF_BINDS, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Err(Error::Outrun),
+        Err(error) => Err(Error::Open(error)),
+    }
 }
 
 /// Says where the leader of an epoch can be asked, if it could not when it took the fence. [`Error::Outrun`] if another

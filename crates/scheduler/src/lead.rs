@@ -184,7 +184,7 @@ impl Leader {
         (record, spans): (Option<Record>, Option<Spans>),
         stop: &CancellationToken,
     ) -> (Outputs, Inputs) {
-        let (writes, fenced) = (&self.writes, &self.fenced);
+        let (writes, fenced) = (self.writes.of_epoch(epoch), &self.fenced);
         let status = StatusWriter::start(writes.clone(), fenced.clone());
         let (reports_sender, reports) = mpsc::unbounded_channel();
         let in_flight_max = self.args.binds_in_flight.into();

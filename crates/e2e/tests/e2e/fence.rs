@@ -3,13 +3,22 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use api_types::scheduler_epoch::other_epochs;
+use api_types::{SchedulerEpoch, SchedulerEpochSpec, names};
 use e2e::objects::{GangOfPods, create_namespace, create_queue, h100_nodes};
 use e2e::observe::{bound, pods};
 use e2e::wait;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde::de::IgnoredAny;
+use serde_json::json;
+use service_kit::client;
 use test_cluster::platform::{LeaseTimes, Platform};
 use test_cluster::{TestCluster, figures};
 
 const MEMBERS: u32 = 4;
+const REFUSED: &str = "refused: this scheduler is not the leader of epoch 7";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_was_stopped_before_its_binds_is_refused_when_it_goes_on() -> anyhow::Result<()> {
@@ -72,4 +81,90 @@ async fn a_leader_that_was_stopped_before_its_binds_is_refused_when_it_goes_on()
     ensure!(accepted == 0, "no bind of the old leader was accepted");
     cluster.stop().await;
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_binds_those_of_the_leader_pass_and_those_of_another_epoch_do_not() -> anyhow::Result<()> {
+    let cluster = TestCluster::builder().start().await?;
+    let admin = cluster.admin_client();
+    let login = || cluster.login_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT);
+    let (leader, other) = (login().await?, login().await?);
+    let spec = SchedulerEpochSpec { epoch: 7, holder: leader.pod_uid.clone() };
+    let epochs: Api<SchedulerEpoch> = Api::all(admin.clone());
+    epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
+    let leader = client::client(&client::config(Some(&leader.kubeconfig)).await?)?;
+    let other = client::client(&client::config(Some(&other.kubeconfig)).await?)?;
+    wait::until("the fence knows the epoch", Duration::from_secs(10), || async {
+        Ok(bind(&other, None).await?.contains(REFUSED).then_some(()))
+    })
+    .await?;
+
+    // Until the leader has written the selector, nobody passes by what a bind says about itself.
+    for (who, said, passes) in [
+        (&leader, None, true),
+        (&leader, Some(7), false),
+        (&leader, Some(6), false),
+        (&other, None, false),
+        (&other, Some(7), false),
+        (&other, Some(6), false),
+    ] {
+        expect(who, said, passes).await?;
+    }
+
+    let fence: Api<ValidatingAdmissionPolicyBinding> = Api::all(leader.clone());
+    let read = fence.get(names::FENCE_OF_BINDS).await?;
+    let open = |epoch| {
+        Patch::Merge(json!({
+            "metadata": { "resourceVersion": read.resource_version() },
+            "spec": { "matchResources": { "objectSelector": other_epochs(epoch) } },
+        }))
+    };
+    fence.patch(names::FENCE_OF_BINDS, &PatchParams::default(), &open(7)).await?;
+    let late = fence.patch(names::FENCE_OF_BINDS, &PatchParams::default(), &open(6)).await;
+    ensure!(
+        matches!(&late, Err(kube::Error::Api(status)) if status.code == 409),
+        "who read it before the leader wrote it must not write it: {late:?}"
+    );
+    wait::until("the fence knows the selector", Duration::from_secs(10), || async {
+        Ok((!bind(&leader, Some(7)).await?.contains(REFUSED)).then_some(()))
+    })
+    .await?;
+    for (who, said, passes) in [
+        (&leader, None, true),
+        (&leader, Some(6), false),
+        (&leader, Some(8), false),
+        (&other, None, false),
+        (&other, Some(6), false),
+    ] {
+        expect(who, said, passes).await?;
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+async fn expect(who: &Client, said: Option<i64>, passes: bool) -> anyhow::Result<()> {
+    let answer = bind(who, said).await?;
+    let is_expected = if passes { answer.contains("not found") } else { answer.contains(REFUSED) };
+    ensure!(is_expected, "a bind that says {said:?} must{} pass: {answer}", if passes { "" } else { " not" });
+    Ok(())
+}
+
+/// What the API server says to a bind, dry-run, of a pod that does not exist.
+async fn bind(who: &Client, epoch: Option<i64>) -> anyhow::Result<String> {
+    let labels = epoch.map(|epoch| json!({ names::EPOCH_LABEL: epoch.to_string() }));
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": { "namespace": names::SYSTEM_NAMESPACE, "name": "nobody", "labels": labels },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": "nowhere" },
+    });
+    let path = format!("/api/v1/namespaces/{}/pods/nobody/binding?dryRun=All", names::SYSTEM_NAMESPACE);
+    let request = http::Request::post(path)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body.to_string().into_bytes())?;
+    match who.request::<IgnoredAny>(request).await {
+        Err(kube::Error::Api(status)) => Ok(status.message.clone()),
+        Err(error) => Err(error.into()),
+        Ok(_) => anyhow::bail!("a pod that does not exist was bound"),
+    }
 }

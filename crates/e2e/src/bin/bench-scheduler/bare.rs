@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use api_types::scheduler_epoch::other_epochs;
 use api_types::{SchedulerEpoch, SchedulerEpochSpec, names};
 use cluster_watch::Kind;
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -27,6 +29,8 @@ pub struct Bare {
     client: Client,
     /// The pod that the identity is bound to.
     pod_uid: String,
+    /// The epoch that the binds say they are of.
+    epoch: Option<i64>,
     watch: JoinHandle<()>,
     drain: JoinHandle<()>,
 }
@@ -60,16 +64,21 @@ impl Bare {
             }
         });
         is_synced.await.context("the attached watch did not begin")?;
-        Ok(Self { client: client::client(&config)?, pod_uid: login.pod_uid, watch, drain })
+        Ok(Self { client: client::client(&config)?, pod_uid: login.pod_uid, epoch: None, watch, drain })
     }
 
-    /// Publishes an epoch whose leader this is, so that the fence looks at every write, and lets it pass.
-    pub async fn lead(&self, yard: &Yard) -> anyhow::Result<()> {
-        let spec = SchedulerEpochSpec { epoch: 1, holder: self.pod_uid.clone() };
+    /// Publishes an epoch whose leader this is, so that the fence lets its writes pass as it does the scheduler's.
+    pub async fn lead(&mut self, yard: &Yard) -> anyhow::Result<()> {
+        const EPOCH: i64 = 1;
+        self.epoch = Some(EPOCH);
+        let spec = SchedulerEpochSpec { epoch: EPOCH, holder: self.pod_uid.clone() };
         let epochs: Api<SchedulerEpoch> = Api::all(yard.client.clone());
         epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
-        // Until the fence has heard of it.
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        let open = json!({ "spec": { "matchResources": { "objectSelector": other_epochs(EPOCH) } } });
+        let fence: Api<ValidatingAdmissionPolicyBinding> = Api::all(yard.client.clone());
+        fence.patch(names::FENCE_OF_BINDS, &PatchParams::default(), &Patch::Merge(open)).await?;
+        // Until the fence has heard of both.
+        tokio::time::sleep(Duration::from_secs(3)).await;
         Ok(())
     }
 
@@ -78,7 +87,7 @@ impl Bare {
         let began = Instant::now();
         stream::iter(writes)
             .map(|write| {
-                let request = request(&write);
+                let request = self.request(&write);
                 async move { self.client.request::<IgnoredAny>(request?).await.map_err(anyhow::Error::from) }
             })
             .buffer_unordered(IN_FLIGHT_MAX)
@@ -87,6 +96,51 @@ impl Bare {
             .context("a bare call failed")?;
         Ok(began.elapsed())
     }
+
+    fn request(&self, write: &Write<'_>) -> anyhow::Result<http::Request<Vec<u8>>> {
+        let (Write::Bind(pod, _) | Write::Condition(pod) | Write::Delete(pod)) = write;
+        let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
+        let labels = self.epoch.map(|epoch| json!({ names::EPOCH_LABEL: epoch.to_string() }));
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
+        let (method, path, content_type, body) = match write {
+            Write::Bind(_, node) => (
+                http::Method::POST,
+                format!("{path}/binding?timeout=4000ms"),
+                "application/json",
+                json!({
+                    "apiVersion": "v1",
+                    "kind": "Binding",
+                    "metadata": { "namespace": NAMESPACE, "name": name, "uid": uid, "labels": labels },
+                    "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+                }),
+            ),
+            Write::Condition(_) => (
+                http::Method::PATCH,
+                format!("{path}/status?timeout=4000ms"),
+                "application/strategic-merge-patch+json",
+                json!({
+                    "metadata": { "uid": uid },
+                    "status": { "conditions": [{
+                        "type": "DisruptionTarget",
+                        "status": "True",
+                        "reason": "PreemptionByWarpyard",
+                        "message": "gives way to a gang of a queue within its quota",
+                    }] },
+                }),
+            ),
+            Write::Delete(_) => (
+                http::Method::DELETE,
+                format!("{path}?timeout=4000ms"),
+                "application/json",
+                json!({ "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid } }),
+            ),
+        };
+        Ok(http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header(http::header::CONTENT_TYPE, content_type)
+            .body(body.to_string().into_bytes())?)
+    }
 }
 
 impl Drop for Bare {
@@ -94,48 +148,4 @@ impl Drop for Bare {
         self.watch.abort();
         self.drain.abort();
     }
-}
-
-fn request(write: &Write<'_>) -> anyhow::Result<http::Request<Vec<u8>>> {
-    let (Write::Bind(pod, _) | Write::Condition(pod) | Write::Delete(pod)) = write;
-    let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
-    let (method, path, content_type, body) = match write {
-        Write::Bind(_, node) => (
-            http::Method::POST,
-            format!("{path}/binding?timeout=4000ms"),
-            "application/json",
-            json!({
-                "apiVersion": "v1",
-                "kind": "Binding",
-                "metadata": { "namespace": NAMESPACE, "name": name, "uid": uid },
-                "target": { "apiVersion": "v1", "kind": "Node", "name": node },
-            }),
-        ),
-        Write::Condition(_) => (
-            http::Method::PATCH,
-            format!("{path}/status?timeout=4000ms"),
-            "application/strategic-merge-patch+json",
-            json!({
-                "metadata": { "uid": uid },
-                "status": { "conditions": [{
-                    "type": "DisruptionTarget",
-                    "status": "True",
-                    "reason": "PreemptionByWarpyard",
-                    "message": "gives way to a gang of a queue within its quota",
-                }] },
-            }),
-        ),
-        Write::Delete(_) => (
-            http::Method::DELETE,
-            format!("{path}?timeout=4000ms"),
-            "application/json",
-            json!({ "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid } }),
-        ),
-    };
-    Ok(http::Request::builder()
-        .method(method)
-        .uri(path)
-        .header(http::header::CONTENT_TYPE, content_type)
-        .body(body.to_string().into_bytes())?)
 }

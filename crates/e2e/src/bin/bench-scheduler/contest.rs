@@ -26,7 +26,7 @@ pub struct Load {
 pub enum Contender {
     /// Placements worked out beforehand, eight pods to a node.
     Bare,
-    /// The same, but the fence looks at each bind, as it does at ours.
+    /// The same, but the fence is there, as it is for ours.
     FencedBare,
     /// Upstream's, with raised limits.
     KubeScheduler,
@@ -58,7 +58,7 @@ impl Load {
         let before = Servers::now(&yard).await?;
         let result = match contender {
             Contender::Bare | Contender::FencedBare => {
-                let bare = Bare::start(&yard).await?;
+                let mut bare = Bare::start(&yard).await?;
                 if contender == Contender::FencedBare {
                     bare.lead(&yard).await?;
                 }
