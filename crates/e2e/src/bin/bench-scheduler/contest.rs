@@ -44,6 +44,22 @@ pub struct Result {
 }
 
 impl Load {
+    /// Lets the contenders drain it in turns, as often as is asked; the middle result of each. Machines are noisy: one run
+    /// of the same program may take a sixth longer than the next, and what disturbs one should disturb the others.
+    pub async fn contest<const N: usize>(
+        &self,
+        contenders: [Contender; N],
+        rounds: usize,
+    ) -> anyhow::Result<[Result; N]> {
+        let mut results = [const { Vec::new() }; N];
+        for _ in 0..rounds {
+            for (contender, results) in contenders.iter().zip(&mut results) {
+                results.push(self.drain(*contender).await?);
+            }
+        }
+        Ok(results.map(middle))
+    }
+
     /// Lets one contender drain it.
     pub async fn drain(&self, contender: Contender) -> anyhow::Result<Result> {
         eprintln!("{contender:?}: {} pods, {} nodes", self.pods.len(), self.nodes.count);
@@ -114,4 +130,10 @@ impl Load {
             planning_percent: 100.0 * plan_seconds / span.last.duration_since(span.first).as_secs_f64(),
         }
     }
+}
+
+/// The one in the middle by pods per second; of an even number, the slower.
+fn middle(mut results: Vec<Result>) -> Result {
+    results.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
+    results[(results.len() - 1) / 2]
 }

@@ -17,9 +17,8 @@ pub async fn run(count: usize, members: u32, report: Report) -> anyhow::Result<(
     let pods = gangs("gang", NAMESPACE, count, members, 1);
     // All fit, also when there are fewer gangs and fewer nodes.
     let load = Load { nodes: nodes(report.size(NODES).max(pods.len().div_ceil(8)), 1), pods };
-    let bare = load.drain(Contender::Bare).await?;
     let fenced = load.drain(Contender::FencedBare).await?;
-    let ours = load.drain(Contender::Ours).await?;
+    let [bare, ours] = load.contest([Contender::Bare, Contender::Ours], report.rounds()).await?;
     let reference = format!(
         "{:.0} pods/s; bare {:.0}, behind the fence {:.0}; {count} gangs × {members}, {} nodes; bar: 0.8",
         ours.per_second, bare.per_second, fenced.per_second, load.nodes.count

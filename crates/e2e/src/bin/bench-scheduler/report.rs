@@ -18,6 +18,11 @@ impl Report {
         }
     }
 
+    /// How often each contender runs; its middle result counts.
+    pub fn rounds(self) -> usize {
+        if self.is_rehearsal { 1 } else { 3 }
+    }
+
     /// A size, or a tenth of it.
     pub fn size(self, count: usize) -> usize {
         if self.is_rehearsal { (count / 10).max(1) } else { count }

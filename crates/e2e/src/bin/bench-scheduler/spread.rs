@@ -22,8 +22,8 @@ pub async fn run(report: Report) -> anyhow::Result<()> {
     }
     let load = Load { nodes: nodes(report.size(NODES).max(RACKS), RACKS), pods };
     let bare = load.drain(Contender::Bare).await?;
-    let theirs = load.drain(Contender::KubeScheduler).await?;
-    let ours = load.drain(Contender::Ours).await?;
+    let contenders = [Contender::KubeScheduler, Contender::Ours];
+    let [theirs, ours] = load.contest(contenders, report.rounds()).await?;
     let reference = format!(
         "{:.0} pods/s; kube-scheduler {:.0}, bare {:.0}; {groups} groups × {PODS_PER_GROUP}, {} nodes, {RACKS} racks, \
          {:.2} % planning; bar: 8",
