@@ -6,18 +6,25 @@ mod welcome;
 mod workload;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use test_cluster::platform::{LeaseTimes, Platform, Service};
+use serde_json::Value;
+use test_cluster::platform::{Platform, Service};
 use test_cluster::postgres::Postgres;
+use test_cluster::process::ProcessSpec;
 use test_cluster::{FakeNodes, TestCluster};
 
 use crate::commands::{self, cargo};
 use crate::dev::teams::{LEAD, TEAMS};
 use crate::{packages, portal};
+
+/// Nobody else wants to lead here, and a machine that compiles may stand still for longer than the times as installed.
+const LEASE: [&str; 3] = ["--lease-duration=60s", "--lease-renew-deadline=40s", "--lease-retry=2s"];
+/// What is shown of the errors in the log of a process that has ended.
+const ERRORS_SHOWN: usize = 3;
 
 /// Arguments of `cargo xtask dev`.
 #[derive(Args)]
@@ -34,6 +41,9 @@ pub struct DevArgs {
     /// Submit no jobs: an empty cluster.
     #[arg(long)]
     empty: bool,
+    /// A file that changes the scheduler's policy, as `warpyard simulate --policy` takes it.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
 }
 
 /// Builds the portal and the binaries, starts everything, prints a login, waits for Ctrl-C.
@@ -44,6 +54,8 @@ pub fn run(args: &DevArgs) -> anyhow::Result<()> {
             args.listen
         )
     })?;
+    // The scheduler would say it too, after minutes of compiling.
+    scheduler::policy::read(args.policy.as_deref())?;
     packages::install()?;
     portal::build_if_stale()?;
     eprintln!("building …");
@@ -67,20 +79,21 @@ async fn bring_up(args: &DevArgs) -> anyhow::Result<()> {
 
     eprintln!("starting scheduler, controllers and REST API …");
     let platform = Platform::debug(&cluster).with_ledger(&postgres);
-    let mut scheduler = platform.scheduler("warpyard-scheduler", LeaseTimes::Production, "").await?;
-    let mut controllers = platform.controllers("warpyard-controllers").await?;
+    let with_policy = |spec| scheduler_spec(spec, args.policy.as_deref());
+    let mut scheduler = platform.scheduler_as_installed("warpyard-scheduler", with_policy).await?;
+    let mut controllers = platform.controllers_with("warpyard-controllers", |spec| spec.args(LEASE)).await?;
     let (mut api_server, url) = platform.api_server(&args.listen).await?;
+    let metrics = scheduler.health_address().await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
 
     let logins = welcome::write_logins(&cluster, &platform.binary(""), &url)?;
-    welcome::print(&cluster, &logins, &url, args.nodes, began.elapsed().as_secs_f64());
+    let addresses = welcome::Addresses { portal: &url, metrics: &metrics };
+    welcome::print(&cluster, &logins, &addresses, args.nodes, began.elapsed().as_secs_f64());
     tokio::select! {
         waited = tokio::signal::ctrl_c() => waited.context("failed to wait for Ctrl-C")?,
         error = workload(args, &cluster, &url) => return Err(error),
         // Dropping the cluster keeps its logs.
-        log = first_to_end([&mut scheduler, &mut controllers, &mut api_server]) => {
-            bail!("a server has ended; its log is {}", log.display());
-        }
+        ended = first_to_end([&mut scheduler, &mut controllers, &mut api_server]) => bail!(ended),
     }
     eprintln!("\nstopping …");
     scheduler.terminate().await;
@@ -88,6 +101,15 @@ async fn bring_up(args: &DevArgs) -> anyhow::Result<()> {
     drop(postgres);
     cluster.stop().await;
     Ok(())
+}
+
+/// As it is installed but for its lease, and with a log that says more.
+fn scheduler_spec(spec: ProcessSpec, policy: Option<&Path>) -> ProcessSpec {
+    let spec = spec.args(LEASE).env("RUST_LOG", "info,scheduler=debug,cluster_apply=debug");
+    match policy {
+        Some(file) => spec.path_arg("policy", file),
+        None => spec,
+    }
 }
 
 /// Submits the mix of jobs; ends only with an error.
@@ -104,14 +126,45 @@ async fn workload(args: &DevArgs, cluster: &TestCluster, url: &str) -> anyhow::E
     submitted.err().unwrap_or_else(|| anyhow::anyhow!("the mix of jobs has ended"))
 }
 
-/// Waits until one of our processes ends, and gives its log.
-async fn first_to_end(mut services: [&mut Service; 3]) -> PathBuf {
+/// Waits until one of our processes ends, and says which, its last errors, and where its log is.
+async fn first_to_end(mut services: [&mut Service; 3]) -> String {
     loop {
         for service in &mut services {
-            if service.process().exit_status().is_some() {
-                return service.process().log().to_owned();
+            let process = service.process();
+            if let Some(status) = process.exit_status() {
+                let (name, log) = (process.name(), process.log().display());
+                return format!(
+                    "{name} ended with {status}; its log is {log}\n\n{}",
+                    errors(&process.log_tail())
+                );
             }
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// The last errors at the end of a log, or all of that end if it tells none.
+fn errors(tail: &str) -> String {
+    let is_error =
+        |line: &&str| serde_json::from_str::<Value>(line).is_ok_and(|line| line["level"] == "ERROR");
+    let errors: Vec<&str> = tail.lines().filter(is_error).collect();
+    if errors.is_empty() {
+        return tail.to_owned();
+    }
+    errors[errors.len().saturating_sub(ERRORS_SHOWN)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::errors;
+
+    #[test]
+    fn of_a_log_the_errors_are_shown_or_its_end() {
+        let info = r#"{"level":"INFO","message":"Serving."}"#;
+        let error = r#"{"level":"ERROR","message":"Lost the lease."}"#;
+        assert_eq!(errors(&[info, error, info].join("\n")), error);
+        assert_eq!(errors(&[error; 5].join("\n")), [error; 3].join("\n"));
+        let panic = "thread 'main' panicked";
+        assert_eq!(errors(panic), panic);
     }
 }

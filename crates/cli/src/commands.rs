@@ -224,7 +224,7 @@ async fn queues(session: &Session, format: OutputFormat) -> Result<Output, Failu
 
 async fn board(session: &Session, format: OutputFormat, args: &BoardArgs) -> Result<Output, Failure> {
     let board = session.client()?.board(args.limit).await?;
-    let note = render_board::note(&board);
+    let note = render_board::note(&board, args.limit);
     let stdout = match format {
         OutputFormat::Table => render_board::board(&board, Timestamp::now()),
         _ => print(format, &board, || {
@@ -259,8 +259,9 @@ fn next_steps(run: &RunSummary) -> String {
     let queue =
         run.queue.as_ref().map_or(String::new(), |queue| format!(" to queue {}", render::clean(queue)));
     let gpus = render::gpus(run.members, run.gpus_per_member, run.gpu_type.as_deref());
+    let unit = if (run.members, run.gpus_per_member) == (1, 1) { "GPU" } else { "GPUs" };
     format!(
-        "Submitted{queue}: {gpus} GPUs.\n\nnext:\n  warpyard why {name}\n  warpyard show {name}\n  warpyard cost {name}\n  warpyard stop {name}\n"
+        "Submitted{queue}: {gpus} {unit}.\n\nnext:\n  warpyard why {name}\n  warpyard show {name}\n  warpyard cost {name}\n  warpyard stop {name}\n"
     )
 }
 

@@ -132,6 +132,11 @@ pub fn gpus(members: u32, each: u32, gpu_type: Option<&str>) -> String {
     gpu_type.map_or(count.clone(), |gpu_type| format!("{count} {gpu_type}"))
 }
 
+/// `1 GPU`, `2 GPUs`.
+pub(crate) fn counted(number: u64, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Text without what could steer a terminal.
 pub fn clean(text: &str) -> String {
     text.chars().map(|letter| if is_unsafe(letter) { '\u{fffd}' } else { letter }).collect()

@@ -4,7 +4,7 @@ use api_types::outlook::{Outlook, StartForecast};
 use api_types::rest::{Board, BoardQueue, BoardRun};
 use jiff::Timestamp;
 
-use crate::render::{aligned_table, clean, none, period, queue_gpus, since, topic};
+use crate::render::{aligned_table, clean, counted, none, period, queue_gpus, since, topic};
 
 /// Bars are so wide; one sign is 10 %.
 const BAR_WIDTH: u32 = 10;
@@ -13,7 +13,7 @@ const YOUNG_SECONDS: i64 = 15;
 
 /// What `warpyard why` adds for a run that waits.
 pub fn outlook(outlook: &Outlook, now: Timestamp) -> String {
-    let mut lines = vec![("place", place(outlook))];
+    let mut lines: Vec<_> = place(outlook).map(|place| ("place", place)).into_iter().collect();
     match &outlook.forecast {
         None => lines.push(("start", "being worked out; ask again in a moment".to_owned())),
         Some(forecast) => {
@@ -47,15 +47,26 @@ pub fn board(board: &Board, now: Timestamp) -> String {
     text
 }
 
-/// What is said beside the board. That nothing waits is said only if that is so: among jobs that are not shown may be
-/// some of the caller's, such as pods without a run.
-pub fn note(board: &Board) -> String {
-    match (&board.planned_at, board.runs.len(), board.jobs_waiting) {
-        (None, ..) => {
-            "The scheduler does not answer: runs are by age, and nobody knows when they start.\n".to_owned()
+/// What is said beside the board, of which up to `limit` runs were asked for. That nothing waits is said only if that is
+/// so: among jobs that are not shown may be some of the caller's, such as pods without a run.
+pub fn note(board: &Board, limit: u16) -> String {
+    if board.planned_at.is_none() {
+        return "The scheduler does not answer: runs are by age, and nobody knows when they start.\n"
+            .to_owned();
+    }
+    let shown = board.runs.len() as u64;
+    let hidden = u64::from(board.jobs_waiting).saturating_sub(shown);
+    let wait = |number: u64| if number == 1 { "waits" } else { "wait" };
+    match (shown, hidden) {
+        (0, 0) => "Nothing waits.\n".to_owned(),
+        (_, 0) => format!("{} {}.\n", counted(shown, "job"), wait(shown)),
+        _ if shown >= u64::from(limit) => {
+            format!("{hidden} more {}; --limit shows more of those that you may see.\n", wait(hidden))
         }
-        (Some(_), 0, 0) => "Nothing waits.\n".to_owned(),
-        (Some(_), shown, waiting) => format!("{shown} of {waiting} jobs that wait.\n"),
+        _ => format!(
+            "{hidden} more {} in queues that you may not see, or as pods without a run.\n",
+            wait(hidden)
+        ),
     }
 }
 
@@ -74,24 +85,34 @@ fn queue_row(row: &BoardQueue) -> Vec<String> {
 
 fn run_row(run: &BoardRun, now: Timestamp) -> Vec<String> {
     let outlook = run.outlook.as_ref();
+    let placed = outlook.filter(|outlook| !is_stuck(outlook));
     let forecast = outlook.and_then(|outlook| outlook.forecast.as_ref());
     vec![
-        outlook.map_or_else(none, |outlook| (u64::from(outlook.jobs_ahead) + 1).to_string()),
+        placed.map_or_else(none, |outlook| (u64::from(outlook.jobs_ahead) + 1).to_string()),
         format!("{}/{}", run.namespace, run.name),
         run.queue.clone().unwrap_or_else(none),
         run.gpus.to_string(),
         since(&run.created_at, now),
-        outlook.map_or_else(none, |outlook| format!("{} GPUs", outlook.gpus_ahead)),
+        placed.map_or_else(none, |outlook| counted(outlook.gpus_ahead, "GPU")),
         forecast.map_or_else(none, start),
         run.reason.as_deref().map_or_else(none, topic),
     ]
 }
 
-fn place(outlook: &Outlook) -> String {
-    let place = u64::from(outlook.jobs_ahead) + 1;
-    let jobs = if outlook.jobs_waiting == 1 { "job" } else { "jobs" };
-    let gpus = if outlook.gpus_ahead == 1 { "GPU" } else { "GPUs" };
-    format!("{} of {} {jobs}, {} {gpus} ahead", ordinal(place), outlook.jobs_waiting, outlook.gpus_ahead)
+/// Who cannot start as it is has no place.
+fn place(outlook: &Outlook) -> Option<String> {
+    if is_stuck(outlook) {
+        return None;
+    }
+    let place = ordinal(u64::from(outlook.jobs_ahead) + 1);
+    let (jobs, gpus) = (counted(outlook.jobs_waiting.into(), "job"), counted(outlook.gpus_ahead, "GPU"));
+    Some(format!("{place} of {jobs}, {gpus} ahead"))
+}
+
+/// Whether it is known that no time is long enough: something else must change.
+fn is_stuck(outlook: &Outlook) -> bool {
+    let is_never = |it: &StartForecast| it.p50_seconds.is_none() && it.not_within_seconds.is_none();
+    outlook.forecast.as_ref().is_some_and(is_never)
 }
 
 /// From as likely later as sooner to one in ten later; or that no start is foreseen.

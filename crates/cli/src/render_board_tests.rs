@@ -53,10 +53,7 @@ fn a_run_that_waits_has_a_place_a_start_and_ways_to_start_now() {
     let made_at = "2026-01-01T12:13:58Z";
     let none = StartForecast { p50_seconds: None, p90_seconds: None, ..forecast(0, 0, made_at) };
     let never = StartForecast { would_start_now: Vec::new(), ..none };
-    insta::assert_snapshot!(outlook(&waits(Some(never.clone())), now()), @r"
-     → place     3rd of 12 jobs, 96 GPUs ahead
-     → start     not as it is
-    ");
+    assert_eq!(outlook(&waits(Some(never.clone())), now()), " → start     not as it is\n", "it has no place");
     let far = StartForecast { not_within_seconds: Some(14 * 24 * 3_600), ..never };
     insta::assert_snapshot!(outlook(&waits(Some(far)), now()), @r"
      → place     3rd of 12 jobs, 96 GPUs ahead
@@ -70,13 +67,16 @@ fn a_run_that_waits_has_a_place_a_start_and_ways_to_start_now() {
 
 #[test]
 fn that_nothing_waits_is_said_only_if_that_is_so() {
-    let told = |planned: bool, jobs_waiting| {
+    let told = |planned: bool, shown: usize, jobs_waiting| {
         let planned_at = planned.then(String::new);
-        note(&Board { planned_at, queues: Vec::new(), runs: Vec::new(), jobs_waiting })
+        note(&Board { planned_at, queues: Vec::new(), runs: vec![run("a", None); shown], jobs_waiting }, 5)
     };
-    assert_eq!(told(true, 0), "Nothing waits.\n");
-    assert_eq!(told(true, 12), "0 of 12 jobs that wait.\n");
-    assert!(told(false, 0).contains("does not answer"));
+    assert_eq!(told(true, 0, 0), "Nothing waits.\n");
+    assert_eq!(told(true, 1, 1), "1 job waits.\n");
+    let hidden = "2 more wait in queues that you may not see, or as pods without a run.\n";
+    assert_eq!([told(true, 0, 2), told(true, 4, 6)], [hidden, hidden]);
+    assert_eq!(told(true, 5, 6), "1 more waits; --limit shows more of those that you may see.\n");
+    assert!(told(false, 0, 0).contains("does not answer"));
 }
 
 #[test]
@@ -114,9 +114,8 @@ fn queue(name: &str, depth: u32, share: Option<(f64, f64)>) -> BoardQueue {
     }
 }
 
-#[test]
-fn the_board_is_a_tree_of_queues_and_the_line() {
-    let run = |name: &str, outlook: Option<Outlook>| BoardRun {
+fn run(name: &str, outlook: Option<Outlook>) -> BoardRun {
+    BoardRun {
         namespace: "nlp".to_owned(),
         name: name.to_owned(),
         queue: Some("h100".to_owned()),
@@ -124,7 +123,11 @@ fn the_board_is_a_tree_of_queues_and_the_line() {
         created_at: "2026-01-01T12:00:00Z".to_owned(),
         reason: Some("QuotaExceeded".to_owned()),
         outlook,
-    };
+    }
+}
+
+#[test]
+fn the_board_is_a_tree_of_queues_and_the_line() {
     let shown = Board {
         planned_at: None,
         queues: vec![queue("acme", 0, Some((83.3, 100.0))), queue("nlp", 1, None)],

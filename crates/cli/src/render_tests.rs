@@ -4,9 +4,10 @@ use api_types::Spend;
 use api_types::rest::{Cost, QueueView, RunCostView, RunSummary, RunView, Why};
 use api_types::run::{Attempt, AttemptOutcome, MemberCounts, Reason};
 use api_types::{PriorityTier, RunPhase};
+use cluster_model::plan::WaitReason;
 use jiff::Timestamp;
 
-use super::{clean, gpus, period, queues, run, runs, why};
+use super::{clean, counted, gpus, period, queues, run, runs, topic, why};
 
 fn now() -> Timestamp {
     "2026-01-01T12:14:00Z".parse().expect("a time")
@@ -92,6 +93,16 @@ fn why_lists_every_reason() {
      ✗ quota     queue nlp holds 40 of 48 H100; asks 32
      ✗ gpus      4 members of 8 H100 each: 2 fit
     ");
+}
+
+#[test]
+fn every_reason_has_a_topic_and_a_row_in_the_guide() {
+    let guide = include_str!("../../../docs/guides/submit-a-job.md");
+    for code in WaitReason::CODES {
+        assert_ne!(topic(code), *code, "it is shown as it is");
+        assert!(guide.contains(&format!("`{code}`")), "{code} is missing in the guide");
+    }
+    assert_eq!(topic("OfANewerServer"), "OfANewerServer");
 }
 
 #[test]
@@ -263,6 +274,11 @@ fn gpus_read_as_people_say_them() {
     ] {
         assert_eq!(gpus(members, each, gpu_type), expect);
     }
+}
+
+#[test]
+fn one_gpu_is_not_one_gpus() {
+    assert_eq!([0, 1, 2].map(|number| counted(number, "GPU")), ["0 GPUs", "1 GPU", "2 GPUs"]);
 }
 
 #[test]

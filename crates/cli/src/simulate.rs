@@ -32,6 +32,16 @@ pub fn simulate(format: OutputFormat, args: &SimulateArgs) -> Result<Output, Fai
             .hint("leave -o out, or give -o json"));
     }
     if let Some(path) = &args.snapshot {
+        if !args.set.is_empty() || args.policy != args::POLICY_DEFAULT {
+            return Err(Failure::new(
+                Exit::Usage,
+                "--snapshot makes one plan again by the policy that is in the snapshot, and takes no --policy or --set",
+            )
+            .hint(
+                "to try another policy, simulate what happened: `warpyard-scheduler --record FILE` writes it, \
+                 `warpyard simulate FILE --set …` takes it",
+            ));
+        }
         return snapshot::replay(path);
     }
     let (policy_name, policy) = policy::read(args)?;

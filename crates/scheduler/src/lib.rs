@@ -20,7 +20,7 @@ mod lag;
 pub mod lead;
 pub mod metrics;
 pub mod planner;
-mod policy;
+pub mod policy;
 mod record;
 pub mod shares;
 mod spans;

@@ -17,6 +17,7 @@ use crate::{Error, TestCluster};
 /// waits for its lease (8 s), its write timeout (5 s), and lists.
 const READY_WITHIN: Duration = Duration::from_secs(40);
 const LOG_POLL: Duration = Duration::from_millis(1);
+const CONTROLLERS_READY: &str = "Controlling runs.";
 
 /// Starts our binaries, as built into one folder.
 pub struct Platform<'a> {
@@ -139,24 +140,40 @@ impl<'a> Platform<'a> {
 
     /// The controllers.
     pub async fn controllers(&self, name: &str) -> Result<Service, Error> {
+        self.controllers_with(name, |spec| spec).await
+    }
+
+    /// The controllers; `change` may add arguments.
+    pub async fn controllers_with(
+        &self,
+        name: &str,
+        change: impl FnOnce(ProcessSpec) -> ProcessSpec,
+    ) -> Result<Service, Error> {
         let kubeconfig = self
             .cluster
             .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::CONTROLLERS_SERVICE_ACCOUNT)
             .await?;
-        self.controllers_as(name, &kubeconfig, LeaseTimes::Production)
+        self.start(change(self.controllers_spec(name, &kubeconfig)), CONTROLLERS_READY)
     }
 
     /// The controllers with the identity in `kubeconfig`, as a restarted container has its pod's.
     pub fn controllers_as(&self, name: &str, kubeconfig: &Path, times: LeaseTimes) -> Result<Service, Error> {
-        let mut spec = self.spec(name, "warpyard-controllers", kubeconfig);
+        let mut spec = self.controllers_spec(name, kubeconfig);
         if times == LeaseTimes::Short {
             // Longer than the scheduler's: they are killed while the machine is busiest.
             spec = spec.args(["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry=300ms"]);
         }
-        if let Some(LedgerFiles { owner, meter, .. }) = &self.ledger {
-            spec = spec.path_arg("database-url-file", meter).path_arg("migrate-url-file", owner);
+        self.start(spec, CONTROLLERS_READY)
+    }
+
+    fn controllers_spec(&self, name: &str, kubeconfig: &Path) -> ProcessSpec {
+        let spec = self.spec(name, "warpyard-controllers", kubeconfig);
+        match &self.ledger {
+            Some(LedgerFiles { owner, meter, .. }) => {
+                spec.path_arg("database-url-file", meter).path_arg("migrate-url-file", owner)
+            }
+            None => spec,
         }
-        self.start(spec, "Controlling runs.")
     }
 
     /// The REST API, and its address.
@@ -223,6 +240,12 @@ impl Service {
     /// Waits until the process says that it is at work.
     pub async fn ready(&mut self) -> Result<(), Error> {
         self.wait_for_line(self.ready_line, READY_WITHIN).await.map(drop)
+    }
+
+    /// Waits until it says where its health and metrics are, which it does before it is ready.
+    pub async fn health_address(&mut self) -> Result<String, Error> {
+        let line = self.wait_for_line("Serving health and metrics.", READY_WITHIN).await?;
+        Ok(line["address"].as_str().unwrap_or_default().to_owned())
     }
 
     /// Waits for a log line with this message, skipping others; lines already read do not count.

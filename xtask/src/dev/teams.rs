@@ -1,9 +1,10 @@
 //! The organisation that the development platform belongs to.
 
 use anyhow::Context;
-use api_types::PriceSheet;
-use e2e::objects::create_queue;
-use e2e::users::{create_team, grant_everywhere, grant_map, grant_queue};
+use api_types::{PriceSheet, QueueSpec, ReclaimSpec};
+use e2e::objects::{create_namespace, create_queue, create_queue_as, h100s};
+use e2e::users::{grant_everywhere, grant_map, grant_namespace, grant_queue};
+use kube::Client;
 use kube::api::{Api, PostParams};
 use test_cluster::TestCluster;
 
@@ -25,7 +26,9 @@ pub const TEAMS: [Team; 3] = [
     Team { name: "vision", user: "bob", h100_per_node: 3 },
     Team { name: "speech", user: "carol", h100_per_node: 1 },
 ];
-/// Leads the organisation: sees every team's runs, queues and cost, and changes nothing.
+/// How long a team waits until it takes back what others borrowed: short, so that it is seen.
+const RECLAIM_GRACE_SECONDS: u32 = 30;
+/// Leads the organisation: sees every team's runs, queues and cost and the scheduler's snapshots, and changes nothing.
 pub const LEAD: &str = "dana";
 const ORGANISATION: &str = "acme";
 /// What the nodes cost.
@@ -37,12 +40,11 @@ pub async fn create(cluster: &TestCluster, nodes: u32) -> anyhow::Result<()> {
     let all: u32 = TEAMS.iter().map(|team| team.h100_per_node * nodes).sum();
     create_queue(&client, ORGANISATION, None, &[("H100", all)], &[]).await?;
     for team in &TEAMS {
-        let gpus = [("H100", team.h100_per_node * nodes)];
-        create_team(&client, team.user, team.name, Some(ORGANISATION), &gpus).await?;
-        grant_queue(&client, team.user, ORGANISATION).await?;
-        grant_map(&client, team.user).await?;
+        create_team(&client, team, nodes).await?;
     }
-    for role in ["warpyard-viewer", "warpyard-queue-viewer", "warpyard-cluster-viewer"] {
+    for role in
+        ["warpyard-viewer", "warpyard-queue-viewer", "warpyard-cluster-viewer", "warpyard-snapshot-viewer"]
+    {
         grant_everywhere(&client, LEAD, role).await?;
     }
     let text = std::fs::read_to_string(repository_root().join(PRICES))
@@ -51,4 +53,23 @@ pub async fn create(cluster: &TestCluster, nodes: u32) -> anyhow::Result<()> {
         serde_norway::from_str(&text).with_context(|| format!("{PRICES} is no PriceSheet"))?;
     Api::all(client).create(&PostParams::default(), &sheet).await.context("failed to create the prices")?;
     Ok(())
+}
+
+/// A team may borrow a quarter of what it owns: enough to see how it is taken back, and some still wait for their quota.
+async fn create_team(client: &Client, team: &Team, nodes: u32) -> anyhow::Result<()> {
+    let quota = team.h100_per_node * nodes;
+    create_namespace(client, team.name).await?;
+    let spec = QueueSpec {
+        parent: Some(ORGANISATION.to_owned()),
+        quota: Some(h100s(quota)),
+        limit: Some(h100s(quota + quota / 4)),
+        reclaim: Some(ReclaimSpec { grace_seconds: RECLAIM_GRACE_SECONDS, min_run_seconds: 0 }),
+        namespaces: vec![team.name.to_owned()],
+        ..QueueSpec::default()
+    };
+    create_queue_as(client, team.name, spec).await?;
+    grant_namespace(client, team.user, team.name).await?;
+    grant_queue(client, team.user, team.name).await?;
+    grant_queue(client, team.user, ORGANISATION).await?;
+    grant_map(client, team.user).await
 }

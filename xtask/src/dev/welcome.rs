@@ -35,11 +35,19 @@ pub fn write_logins(cluster: &TestCluster, binaries: &Path, url: &str) -> anyhow
     Ok(folder)
 }
 
+/// Where things are.
+pub struct Addresses<'a> {
+    /// The portal and the REST API, as a URL.
+    pub portal: &'a str,
+    /// The scheduler's health and metrics, as HOST:PORT.
+    pub metrics: &'a str,
+}
+
 /// Tokens are not printed: a terminal's history is no place for them.
-pub fn print(cluster: &TestCluster, logins: &Path, url: &str, nodes: u32, seconds: f64) {
+pub fn print(cluster: &TestCluster, logins: &Path, addresses: &Addresses<'_>, nodes: u32, seconds: f64) {
     let first = &TEAMS[0];
     println!("\nWarpyard is up after {seconds:.0} s.\n");
-    println!("  Portal    {url}");
+    println!("  Portal    {}", addresses.portal);
     println!("  Log in    with the token in {}/{}.token", logins.display(), first.user);
     println!("            or in {LEAD}.token there, for the lead, who sees all teams");
     println!(
@@ -51,6 +59,7 @@ pub fn print(cluster: &TestCluster, logins: &Path, url: &str, nodes: u32, second
     for team in &TEAMS {
         println!("            {:<7} {:>3} H100   {}", team.name, team.h100_per_node * nodes, team.user);
     }
+    println!("  Metrics   http://{}/metrics      # the scheduler's", addresses.metrics);
     println!("  Logs      {}\n", cluster.logs().display());
     println!("Ctrl-C here stops everything.");
 }

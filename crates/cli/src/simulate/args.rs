@@ -6,6 +6,9 @@ use api_types::duration;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
+/// What is simulated unless told otherwise.
+pub(super) const POLICY_DEFAULT: &str = "default";
+
 /// Arguments of `simulate`.
 #[derive(Args, Clone, Debug)]
 pub struct SimulateArgs {
@@ -14,14 +17,14 @@ pub struct SimulateArgs {
     pub trace: Option<PathBuf>,
     /// Instead of a trace: a snapshot of a scheduler (`warpyard snapshot`), of which the one plan is made again and
     /// compared. Exits with 1 if it is another plan.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "report", "save_trace", "set"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "report", "save_trace"])]
     pub snapshot: Option<PathBuf>,
     /// How the trace is written; without it, that is told by its first line.
     #[arg(long, value_enum, value_name = "FORMAT", requires = "trace")]
     pub format: Option<Format>,
     /// The policy: a name (default, installed, fifo, skip-ahead, easy, conservative, full) or a YAML file, as the scheduler
     /// takes it.
-    #[arg(long, default_value = "default", value_name = "POLICY")]
+    #[arg(long, default_value = POLICY_DEFAULT, value_name = "POLICY")]
     pub policy: String,
     /// One thing of the policy, such as reclaim=true; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -75,12 +75,13 @@ fn is_selected(args: &SimulateArgs, job: &Job) -> bool {
 
 fn about(source: &str, workload: &Workload) -> String {
     let gpus: i64 = workload.nodes.iter().map(|node| node.allocatable.gpus).sum();
-    let count = |number: usize| thousands(number as u64);
+    let counted =
+        |number: u64, one: &str| format!("{} {one}{}", thousands(number), if number == 1 { "" } else { "s" });
     format!(
-        "{source}: {} jobs on {} nodes with {} GPUs",
-        count(workload.jobs.len()),
-        count(workload.nodes.len()),
-        thousands(gpus.unsigned_abs())
+        "{source}: {} on {} with {}",
+        counted(workload.jobs.len() as u64, "job"),
+        counted(workload.nodes.len() as u64, "node"),
+        counted(gpus.unsigned_abs(), "GPU")
     )
 }
 

@@ -66,6 +66,16 @@ fn a_policy_comes_from_a_file_and_single_settings_win() {
 }
 
 #[test]
+fn a_snapshot_has_a_policy_of_its_own_and_says_so() {
+    for arguments in [["--set", "reclaim=true"], ["--policy", "fifo"]] {
+        let failure = run(&[["--snapshot", "no-such-file"], arguments].concat()).unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(failure.message.contains("by the policy that is in the snapshot"), "{}", failure.message);
+        assert!(failure.hint.is_some_and(|hint| hint.contains("--record")));
+    }
+}
+
+#[test]
 fn csv_is_refused() {
     let cli = Cli::try_parse_from(["warpyard", "simulate", "-o", "csv"]).unwrap();
     assert_eq!(cli.global.output, OutputFormat::Csv);

@@ -311,43 +311,55 @@ impl Refusals {
     }
 }
 
-impl WaitReason {
-    /// One CamelCase word for machines.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::MembersMissing { .. } => "MembersMissing",
-            Self::Gated { .. } => "Gated",
-            Self::MembersDisagree { .. } => "MembersDisagree",
-            Self::Unsupported { .. } => "Unsupported",
-            Self::QueueUnknown { .. } => "QueueUnknown",
-            Self::QueueNotOpen { .. } => "QueueNotOpen",
-            Self::NoQueue { .. } => "NoQueue",
-            Self::SeveralQueues { .. } => "SeveralQueues",
-            Self::QueueCycle { .. } => "QueueCycle",
-            Self::QueueTooDeep { .. } => "QueueTooDeep",
-            Self::QuotaExceeded { .. } => "QuotaExceeded",
-            Self::NoSuchGpuType { .. } => "NoSuchGpuType",
-            Self::TooLargeForAnyNode { .. } => "TooLargeForAnyNode",
-            Self::NotEnoughGpus { .. } => "NotEnoughGpus",
-            Self::NotEnoughCpu { .. } => "NotEnoughCpu",
-            Self::NodesRefused { .. } => "NodesRefused",
-            Self::NoRoomTogether { .. } => "NoRoomTogether",
-            Self::NoDeviceWithRoom { .. } => "NoDeviceWithRoom",
-            Self::CannotSpread { .. } => "CannotSpread",
-            Self::Neighbours { .. } => "Neighbours",
-            Self::PowerCapped { .. } => "PowerCapped",
-            Self::AtMembersMax { .. } => "AtMembersMax",
-            Self::TermsContradict { .. } => "TermsContradict",
-            Self::OutOfBudget { .. } => "OutOfBudget",
-            Self::LendingReserve { .. } => "LendingReserve",
-            Self::BehindBlocked { .. } => "BehindBlocked",
-            Self::KeepsDeadline { .. } => "KeepsDeadline",
-            Self::WouldDelay { .. } => "WouldDelay",
-            Self::AwaitsVictims { .. } => "AwaitsVictims",
-            Self::GaveUp { .. } => "GaveUp",
-            Self::ReclaimsAt { .. } => "ReclaimsAt",
-            Self::GivesWay { .. } => "GivesWay",
+/// Each reason's code is its name; one list, which the compiler holds complete.
+macro_rules! codes {
+    ($($name:ident),* $(,)?) => {
+        /// Every code there is.
+        pub const CODES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+        /// One CamelCase word for machines.
+        pub fn code(&self) -> &'static str {
+            match self {
+                $(Self::$name { .. } => stringify!($name),)*
+            }
         }
+    };
+}
+
+impl WaitReason {
+    codes! {
+        MembersMissing,
+        Gated,
+        MembersDisagree,
+        Unsupported,
+        QueueUnknown,
+        QueueNotOpen,
+        NoQueue,
+        SeveralQueues,
+        QueueCycle,
+        QueueTooDeep,
+        QuotaExceeded,
+        NoSuchGpuType,
+        TooLargeForAnyNode,
+        NotEnoughGpus,
+        NotEnoughCpu,
+        NodesRefused,
+        NoRoomTogether,
+        NoDeviceWithRoom,
+        CannotSpread,
+        Neighbours,
+        PowerCapped,
+        AtMembersMax,
+        TermsContradict,
+        OutOfBudget,
+        LendingReserve,
+        BehindBlocked,
+        KeepsDeadline,
+        WouldDelay,
+        AwaitsVictims,
+        GaveUp,
+        ReclaimsAt,
+        GivesWay,
     }
 
     /// Whether waiting will not help: the pods must change.

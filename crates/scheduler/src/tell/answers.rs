@@ -4,6 +4,7 @@ use api_types::outlook::{Line, LineQuery, Outlook, RunOutlook, StartForecast, Wa
 use cluster_model::plan::WaitingGang;
 use cluster_model::{ClusterState, GangKey};
 
+use super::forecaster;
 use super::picture::Picture;
 use crate::explain;
 use crate::shares::shares;
@@ -20,10 +21,13 @@ pub fn gang_of_run<'a>(picture: &'a Picture, namespace: &str, run: &str) -> Opti
 /// All about one gang; `None` if it does not wait.
 pub fn outlook(picture: &Picture, gang: &GangKey, forecast: Option<StartForecast>) -> Option<RunOutlook> {
     let waiting = &picture.plan.waiting;
-    let ahead = waiting.iter().position(|waiting| waiting.gang == *gang)?;
-    let gpus_ahead = waiting[..ahead].iter().map(|it| gpus(&picture.state, &it.gang)).sum();
-    let outlook = Outlook { forecast, ..place(picture, ahead, gpus_ahead) };
-    Some(RunOutlook { reasons: explain::reasons(&waiting[ahead]), outlook })
+    let at = waiting.iter().position(|waiting| waiting.gang == *gang)?;
+    let mut ahead = Ahead::default();
+    for other in &waiting[..at] {
+        ahead.add(picture, other);
+    }
+    let outlook = Outlook { forecast, ..ahead.place(picture) };
+    Some(RunOutlook { reasons: explain::reasons(&waiting[at]), outlook })
 }
 
 /// All queues, and the first runs that wait and are asked about, each with its place among all who wait.
@@ -36,11 +40,13 @@ pub fn line(
         let namespaces = query.namespaces.as_ref();
         gang.run.is_some() && namespaces.is_none_or(|it| it.contains(&*gang.gang.namespace))
     };
-    let mut gpus_ahead = 0;
-    let job = |(ahead, gang): (usize, &WaitingGang)| {
-        let asks = gpus(&picture.state, &gang.gang);
-        let place = place(picture, ahead, gpus_ahead);
-        gpus_ahead += asks;
+    let known_start = |gang: &WaitingGang| {
+        forecast(&gang.gang).or_else(|| forecaster::is_stuck(gang).then(|| forecaster::no_start(picture)))
+    };
+    let mut ahead = Ahead::default();
+    let job = |gang: &WaitingGang| {
+        let place = ahead.place(picture);
+        ahead.add(picture, gang);
         if !is_asked_about(gang) {
             return None;
         }
@@ -51,13 +57,13 @@ pub fn line(
             run: gang.run.as_deref().map(str::to_owned),
             gang: gang.gang.name.to_string(),
             queue: queue.map(ToString::to_string),
-            gpus: asks,
+            gpus: gpus(&picture.state, &gang.gang),
             waiting_since: known.waiting_since().to_string(),
             reason: explain::reasons(gang).into_iter().next(),
-            outlook: Outlook { forecast: forecast(&gang.gang), ..place },
+            outlook: Outlook { forecast: known_start(gang), ..place },
         })
     };
-    let waiting = picture.plan.waiting.iter().enumerate().filter_map(job);
+    let waiting = picture.plan.waiting.iter().filter_map(job);
     Line {
         planned_at: picture.made_at().to_string(),
         queues: shares(&picture.state),
@@ -66,13 +72,29 @@ pub fn line(
     }
 }
 
-fn place(picture: &Picture, ahead: usize, gpus_ahead: u64) -> Outlook {
-    Outlook {
-        jobs_ahead: u32::try_from(ahead).unwrap_or(u32::MAX),
-        gpus_ahead,
-        jobs_waiting: jobs_waiting(picture),
-        planned_at: picture.made_at().to_string(),
-        forecast: None,
+/// Those ahead of somebody. Who cannot start as it is does not count: no time brings it to its turn.
+#[derive(Default)]
+struct Ahead {
+    jobs: u32,
+    gpus: u64,
+}
+
+impl Ahead {
+    fn add(&mut self, picture: &Picture, gang: &WaitingGang) {
+        if !forecaster::is_stuck(gang) {
+            self.jobs = self.jobs.saturating_add(1);
+            self.gpus += gpus(&picture.state, &gang.gang);
+        }
+    }
+
+    fn place(&self, picture: &Picture) -> Outlook {
+        Outlook {
+            jobs_ahead: self.jobs,
+            gpus_ahead: self.gpus,
+            jobs_waiting: jobs_waiting(picture),
+            planned_at: picture.made_at().to_string(),
+            forecast: None,
+        }
     }
 }
 

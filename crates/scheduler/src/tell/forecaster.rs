@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use api_types::outlook::{Offer, StartForecast};
 use cluster_model::GangKey;
-use cluster_model::plan::WaitReason;
+use cluster_model::plan::{WaitReason, WaitingGang};
 use forecast::{Change, Draws, changes, eta};
 use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
@@ -58,14 +58,9 @@ fn start_with(
 fn look_ahead(desk: &Desk, picture: &Picture, gang: &GangKey) -> Option<StartForecast> {
     let (state, policy, now) = (&picture.state, &picture.policy, picture.made_at());
     let waiting = picture.plan.waiting.iter().find(|waiting| waiting.gang == *gang)?;
-    let mut told = StartForecast {
-        p50_seconds: None,
-        p90_seconds: None,
-        not_within_seconds: None,
-        made_at: now.to_string(),
-        would_start_now: changes(state, policy, now, gang).iter().map(offer).collect(),
-    };
-    if waiting.reasons.first().is_some_and(is_not_for_time) {
+    let would_start_now = changes(state, policy, now, gang).iter().map(offer).collect();
+    let mut told = StartForecast { would_start_now, ..no_start(picture) };
+    if is_stuck(waiting) {
         return Some(told);
     }
     let draws = Draws { seed: picture.plan.generation, ..Draws::default() };
@@ -80,8 +75,26 @@ fn look_ahead(desk: &Desk, picture: &Picture, gang: &GangKey) -> Option<StartFor
 }
 
 /// Whether something other than time must change: in no future does the gang start, and to find that out takes longest.
+pub(super) fn is_stuck(gang: &WaitingGang) -> bool {
+    gang.reasons.first().is_some_and(is_not_for_time)
+}
+
+/// What is known of the start of a gang that is stuck, before anybody looked for what would start it.
+pub(super) fn no_start(picture: &Picture) -> StartForecast {
+    StartForecast {
+        p50_seconds: None,
+        p90_seconds: None,
+        not_within_seconds: None,
+        made_at: picture.made_at().to_string(),
+        would_start_now: Vec::new(),
+    }
+}
+
 fn is_not_for_time(reason: &WaitReason) -> bool {
-    reason.is_never()
+    // More than the queue may ever hold: nobody's end makes room for it.
+    let is_too_much = matches!(reason, WaitReason::QuotaExceeded { bound, asks, .. } if asks > bound);
+    is_too_much
+        || reason.is_never()
         || matches!(
             reason,
             WaitReason::MembersMissing { .. }

@@ -113,10 +113,27 @@ async fn the_line_has_everybody_in_order_and_forecasts_as_far_as_they_are_known(
         .map(|job| (job.gang.as_str(), job.gpus, job.outlook.gpus_ahead, job.outlook.forecast.is_some()))
         .collect();
     let expect =
-        [("first", 4, 0, false), ("second", 8, 4, true), ("third", 3, 12, false), ("large", 9, 15, false)];
+        [("first", 4, 0, false), ("second", 8, 4, true), ("third", 3, 12, false), ("large", 9, 15, true)];
     assert_eq!(jobs, expect);
     assert_eq!((line.jobs_waiting, line.queues.len(), line.queues[0].gpus_used), (4, 1, 6));
     assert!(line.waiting.iter().all(|job| job.queue.as_deref() == Some("queue")));
+}
+
+#[tokio::test]
+async fn who_cannot_start_as_it_is_is_ahead_of_nobody() {
+    let desk = Arc::<Desk>::default();
+    let mut picture = picture(&desk).await;
+    drop(desk);
+    // The one that is too large for any node comes first.
+    Arc::get_mut(&mut picture).expect("nobody else has it").plan.waiting.rotate_right(1);
+    let told = line(&picture, &LineQuery { namespaces: None, limit: 10 }, |_| None).waiting;
+    let places: Vec<_> =
+        told.iter().map(|job| (job.gang.as_str(), job.outlook.jobs_ahead, job.outlook.gpus_ahead)).collect();
+    assert_eq!(places, [("large", 0, 0), ("first", 0, 0), ("second", 1, 4), ("third", 2, 12)]);
+    let start = told[0].outlook.forecast.as_ref().expect("that it cannot start is known at once");
+    assert_eq!((start.p50_seconds, start.not_within_seconds), (None, None));
+    let third = outlook(&picture, &GangKey::new("team", "third"), None).expect("it waits").outlook;
+    assert_eq!((third.jobs_ahead, third.gpus_ahead, third.jobs_waiting), (2, 12, 4));
 }
 
 #[tokio::test]

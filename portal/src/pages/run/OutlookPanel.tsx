@@ -17,11 +17,16 @@ export function OutlookPanel({ run }: { run: RunView }) {
         When it starts
       </h2>
       <dl className="outlook">
-        <dt>Place</dt>
-        <dd>
-          <b className="tabular">{formatCount(outlook.jobsAhead + 1)}</b> of {formatCount(outlook.jobsWaiting)} in line
-          <span className="soft"> · {gpusAhead(outlook)}</span>
-        </dd>
+        {!isStuck(outlook) && (
+          <>
+            <dt>Place</dt>
+            <dd>
+              <b className="tabular">{formatCount(outlook.jobsAhead + 1)}</b> of {formatCount(outlook.jobsWaiting)} in
+              line
+              <span className="soft"> · {gpusAhead(outlook)}</span>
+            </dd>
+          </>
+        )}
         <dt>Expected</dt>
         <dd>{outlook.forecast ? <Start forecast={outlook.forecast} /> : "is being worked out …"}</dd>
         {outlook.forecast && outlook.forecast.wouldStartNow.length > 0 && (
@@ -57,6 +62,11 @@ function Start({ forecast }: { forecast: StartForecast }) {
       <span className="soft"> · one in ten starts later{age > 15 && `, as of ${formatRough(age)} ago`}</span>
     </>
   );
+}
+
+/** Whether no time is long enough: something else must change, and until then it has no place. */
+function isStuck({ forecast }: Outlook): boolean {
+  return forecast != null && forecast.p50Seconds == null && forecast.notWithinSeconds == null;
 }
 
 function gpusAhead({ gpusAhead: gpus }: Outlook): string {

@@ -87,6 +87,7 @@ test("a run for which no start is foreseen says so", async () => {
   answers(`${RUN}/why`, aWhy({ outlook: { ...line, forecast } }));
   open("/runs/nlp/llama");
   expect(await screen.findByText("not as it is")).toBeDefined();
+  expect(screen.queryByText(/in line/)).toBeNull();
 });
 
 test("while the start is worked out the place is there", async () => {

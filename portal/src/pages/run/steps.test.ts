@@ -26,6 +26,16 @@ test("a run that waits is queued since it was submitted", () => {
   ]);
 });
 
+test("a run that was preempted and waits again is queued, and its wait goes on", () => {
+  expect(told({ reason: "Preempted", startedAt: started }, {})).toEqual([
+    "Submitted done 10:00-",
+    "Queued current 10:00-",
+    "Starting ahead -",
+    "Running ahead -",
+    "Done ahead -",
+  ]);
+});
+
 test("starting counts from when the last member got its node", () => {
   expect(told({ phase: "Starting" }, { scheduledAt: placed }, { scheduledAt: created })).toEqual([
     "Submitted done 10:00-",

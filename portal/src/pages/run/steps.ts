@@ -24,7 +24,8 @@ export function runSteps(run: RunSummary, members: readonly MemberView[]): Step[
   const reached = ORDER[run.phase];
   const isOver = reached === 4;
   const middle = [
-    interval("Queued", run.createdAt, placed ?? run.startedAt ?? ended),
+    // A run that was taken off its nodes waits again, however long ago it started.
+    interval("Queued", run.createdAt, run.phase === "Pending" ? undefined : (placed ?? run.startedAt ?? ended)),
     interval("Starting", placed, run.phase === "Starting" ? undefined : (allRun ?? (placed && ended))),
     interval("Running", reached >= 3 ? allRun : undefined, ended),
   ];

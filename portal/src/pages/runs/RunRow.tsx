@@ -59,7 +59,11 @@ export const RunRow = memo(function RunRow({ run, index, top, height, isActive, 
         <Elapsed since={run.createdAt} />
       </div>
       <div role="cell" className="run-duration">
-        {run.startedAt ? <Elapsed since={run.startedAt} until={run.finishedAt} /> : <span className="soft">–</span>}
+        {run.startedAt && run.phase !== "Pending" ? (
+          <Elapsed since={run.startedAt} until={run.finishedAt} />
+        ) : (
+          <span className="soft">–</span>
+        )}
       </div>
     </div>
   );

@@ -40,6 +40,13 @@ test("a run has its state in words, and changes in place when an event says so",
   expect(await within(row).findByText("Running")).toBeDefined();
 });
 
+test("a run that waits again after a preemption has no duration", async () => {
+  answers("/v1/runs", { items: [aRun({ phase: "Pending", startedAt: "2026-11-15T10:00:05Z" })] });
+  open("/");
+  const row = (await screen.findByRole("link", { name: "llama" })).closest<HTMLElement>("[role=row]")!;
+  expect(row.querySelector(".run-duration")?.textContent).toBe("–");
+});
+
 test("a new run appears above the others", async () => {
   answers("/v1/runs", { items: [aRun()] });
   open("/");
