@@ -18,11 +18,12 @@ pub struct Args {
     #[command(flatten)]
     #[expect(missing_docs, reason = "flattened")]
     pub lease: LeaseArgs,
-    /// How long a new leader waits for the writes of the former one to end; longer than the write timeout.
+    /// How long a new leader waits for the writes of the former one to end; longer than the write timeout, by the time in
+    /// which every API server learns of a new leader.
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub settle: Duration,
     /// The time after which the API server gives up a write of ours.
-    #[arg(long, default_value = "4s", value_parser = parse_duration)]
+    #[arg(long, default_value = "3s", value_parser = parse_duration)]
     pub write_timeout: Duration,
     /// A YAML file of what to set in the policy, as `warpyard simulate --policy` reads it; `base` names the policy that it
     /// starts from, else `installed`. Read once, at the start.

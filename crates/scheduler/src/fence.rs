@@ -5,6 +5,7 @@
 //!   publish  SchedulerEpoch: epoch + 1, holder = our pod, and where the leader can be asked
 //!   open     the fence of binds: those that say our epoch pass, those that say another do not
 //!   admitted dry-run binds of a pod that does not exist, with and without the epoch: 404, not "refused"
+//!   stands!  one that says the epoch before must be refused
 //! ```
 //!
 //! Two candidates may come here one upon the other. The epoch only grows, and each writes the fence of binds only as it read it
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use api_types::names::{
     FENCE_OF_BINDS, LEADER_ADDRESS_ANNOTATION, LEADER_CERTIFICATE_ANNOTATION, SCHEDULER_EPOCH,
-    SYSTEM_NAMESPACE,
+    SCHEDULER_FIELD_MANAGER, SYSTEM_NAMESPACE,
 };
 use api_types::scheduler_epoch::other_epochs;
 use api_types::{SchedulerEpoch, SchedulerEpochSpec};
@@ -68,8 +69,13 @@ pub enum Error {
         "there is no ValidatingAdmissionPolicyBinding {FENCE_OF_BINDS}\n\nhint: kubectl apply -f deploy/fence.yaml"
     )]
     NoFenceOfBinds,
+    /// Somebody else wrote the fence of binds since we read it.
+    #[error(
+        "the ValidatingAdmissionPolicyBinding {FENCE_OF_BINDS} was written by somebody else since we read it"
+    )]
+    Overtaken,
     /// The fence of binds could not be read or written.
-    #[error("opening the fence for the binds of this epoch")]
+    #[error("opening the fence for the binds of this epoch\n\nhint: kubectl apply -f deploy/")]
     Open(#[source] kube::Error),
     /// The epoch could not be read or written.
     #[error("publishing the scheduler's epoch")]
@@ -112,7 +118,7 @@ pub async fn take(
         // The first leader ever: without an epoch the fence is open.
         None => publish(&api, None, NOBODY, None).await?,
     };
-    // A restarted container has the identity of its predecessor, and cannot try what another one may do.
+    // A restarted container has the identity of its predecessor, and cannot try here what another one may do.
     if old.spec.holder != holder {
         must_stand(writes).await?;
     }
@@ -121,6 +127,7 @@ pub async fn take(
     open(&fence, &opened, epoch).await?;
     await_admission(writes, epoch).await?;
     await_admission(&writes.of_epoch(epoch), epoch).await?;
+    must_stand(&writes.of_epoch(epoch - 1)).await?;
     match api.get(SCHEDULER_EPOCH).await {
         Ok(now) if now.spec.epoch == epoch => Ok(epoch),
         Ok(_) => Err(Error::Outrun),
@@ -138,9 +145,16 @@ async fn open(
         "metadata": { "resourceVersion": opened.resource_version() },
         "spec": { "matchResources": { "objectSelector": other_epochs(epoch) } },
     });
-    match fence.patch(FENCE_OF_BINDS, &PatchParams::default(), &Patch::Merge(patch)).await {
+    match fence
+        .patch(
+            FENCE_OF_BINDS,
+            &PatchParams { field_manager: Some(SCHEDULER_FIELD_MANAGER.to_owned()), ..Default::default() },
+            &Patch::Merge(patch),
+        )
+        .await
+    {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 409 => Err(Error::Outrun),
+        Err(kube::Error::Api(status)) if status.code == 409 => Err(Error::Overtaken),
         Err(error) => Err(Error::Open(error)),
     }
 }

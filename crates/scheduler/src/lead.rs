@@ -42,8 +42,8 @@ const PAGE_SIZE: u32 = 500;
 const LIST_MAX: Duration = Duration::from_mins(1);
 /// Finding out who we are takes one request.
 const REVIEW_MAX: Duration = Duration::from_secs(30);
-/// Taking the fence: a few requests, and probes for up to twice 10 s.
-const FENCE_MAX: Duration = Duration::from_secs(30);
+/// Taking the fence: a few requests, and four probes of up to 10 s each.
+const FENCE_MAX: Duration = Duration::from_secs(50);
 /// From the lease to the first plan, without the settle time. A leader that cannot list by then (a dead connection
 /// without an end, for example) must not keep others from leading.
 const FIRST_PLAN_MAX: Duration = Duration::from_mins(2);

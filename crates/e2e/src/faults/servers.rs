@@ -15,7 +15,7 @@ use super::stops::LINGER;
 use crate::objects::h100_nodes;
 
 /// How late the second server is. Less than a new leader's settle time minus the write timeout (0.7 s and 0.5 s with short
-/// leases, 5 s and 4 s in production): that is what the settle time is for.
+/// leases, 5 s and 3 s in production): that is what the settle time is for.
 const LATE: Duration = Duration::from_millis(150);
 
 /// How much.

@@ -105,7 +105,7 @@ impl Bare {
         let (method, path, content_type, body) = match write {
             Write::Bind(_, node) => (
                 http::Method::POST,
-                format!("{path}/binding?timeout=4000ms"),
+                format!("{path}/binding?timeout=3000ms"),
                 "application/json",
                 json!({
                     "apiVersion": "v1",
@@ -116,7 +116,7 @@ impl Bare {
             ),
             Write::Condition(_) => (
                 http::Method::PATCH,
-                format!("{path}/status?timeout=4000ms"),
+                format!("{path}/status?timeout=3000ms"),
                 "application/strategic-merge-patch+json",
                 json!({
                     "metadata": { "uid": uid },
@@ -130,7 +130,7 @@ impl Bare {
             ),
             Write::Delete(_) => (
                 http::Method::DELETE,
-                format!("{path}?timeout=4000ms"),
+                format!("{path}?timeout=3000ms"),
                 "application/json",
                 json!({ "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid } }),
             ),
