@@ -1,5 +1,5 @@
-//! `SchedulerEpoch`: who may schedule. The fence, an admission policy, compares every write of the scheduler's
-//! identity with it; see `docs/decisions/0002-fence.md`.
+//! `SchedulerEpoch`: who may schedule. The fence, an admission policy, compares the writes of the scheduler's identity with
+//! its holder, and binds with a selector that has its epoch; see `docs/decisions/0002-fence.md`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube_derive::{CustomResource, KubeSchema};
