@@ -38,8 +38,13 @@ impl Site {
 
     /// Waits until every pod of the load has or had a node; whether it does is up to the judge.
     pub async fn settle(&self) {
-        let placed = wait::until("every pod of the load has a node", SETTLED_WITHIN, || async {
-            let pods = pods(&self.client, NAMESPACE).await?;
+        self.settle_in(NAMESPACE, SETTLED_WITHIN).await;
+    }
+
+    /// The same for the pods of a namespace.
+    pub async fn settle_in(&self, namespace: &str, within: Duration) {
+        let placed = wait::until("every pod of the load has a node", within, || async {
+            let pods = pods(&self.client, namespace).await?;
             Ok(pods.iter().all(|pod| node_of(pod).is_some()).then_some(()))
         });
         if let Err(error) = placed.await {

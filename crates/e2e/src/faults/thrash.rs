@@ -31,6 +31,9 @@ const OWNER: &str = "owner";
 const BORROWER: &str = "borrower";
 /// Who has run for less is left alone.
 const MIN_RUN_SECONDS: u32 = 5;
+/// The owner asks for nine tenths of what it owns on average, and its small runs go first, so that at the end some large ones
+/// wait: for so long, at most.
+const SETTLED_WITHIN: Duration = Duration::from_mins(5);
 
 /// How much.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +89,7 @@ pub async fn run(wanted: Size) -> anyhow::Result<(Findings, Thrash)> {
     let ended = Instant::now();
     keeper
         .while_alive(async {
-            tokio::time::sleep(Duration::from_secs(45)).await;
+            site.settle_in(OWNER, SETTLED_WITHIN).await;
             Ok(())
         })
         .await?;
