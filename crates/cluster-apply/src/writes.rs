@@ -7,7 +7,7 @@ use api_types::names::EPOCH_LABEL;
 use cluster_model::{NodeName, PodKey};
 use kube::Client;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 
 use crate::outcome::{Answer, answer};
@@ -99,16 +99,18 @@ impl Writes {
     /// Gives a pod a node.
     pub(crate) fn binding(&self, pod: &PodKey, node: &NodeName) -> http::Request<Vec<u8>> {
         // With the uid, a pod that came back under the same name is not bound by mistake.
-        let metadata = json!({ "namespace": pod.namespace, "name": pod.name, "uid": pod.uid });
-        self.post_binding(metadata, node.as_str(), &self.query())
+        self.post_binding((&pod.namespace, &pod.name, Some(&pod.uid)), node.as_str(), &self.query())
     }
 
-    fn post_binding(&self, mut metadata: Value, node: &str, query: &str) -> http::Request<Vec<u8>> {
-        if let Some(epoch) = self.epoch {
-            metadata["labels"] = json!({ EPOCH_LABEL: epoch.to_string() });
-        }
-        let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-        let path = format!("/api/v1/namespaces/{}/pods/{}/binding?{query}", text("namespace"), text("name"));
+    fn post_binding(
+        &self,
+        (namespace, name, uid): (&str, &str, Option<&str>),
+        node: &str,
+        query: &str,
+    ) -> http::Request<Vec<u8>> {
+        let labels = self.epoch.map(|epoch| json!({ EPOCH_LABEL: epoch.to_string() }));
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/binding?{query}");
+        let metadata = json!({ "namespace": namespace, "name": name, "uid": uid, "labels": labels });
         let target = json!({ "apiVersion": "v1", "kind": "Node", "name": node });
         let body = json!({ "apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target });
         http::Request::post(path)
@@ -154,8 +156,8 @@ impl Writes {
     /// Asks the fence without changing anything: a dry-run bind of a pod that does not exist. Admission comes
     /// before the pod is looked up, so "not found" means admitted.
     pub async fn probe(&self, namespace: &str) -> Probe {
-        let metadata = json!({ "namespace": namespace, "name": PROBE_POD });
-        let request = self.post_binding(metadata, PROBE_POD, &format!("dryRun=All&{}", self.query()));
+        let query = format!("dryRun=All&{}", self.query());
+        let request = self.post_binding((namespace, PROBE_POD, None), PROBE_POD, &query);
         match answer(&self.send::<IgnoredAny>(request).await) {
             Answer::NotFound => Probe::Admitted,
             Answer::Fenced(message) => Probe::Refused(message),

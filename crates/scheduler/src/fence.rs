@@ -145,14 +145,9 @@ async fn open(
         "metadata": { "resourceVersion": opened.resource_version() },
         "spec": { "matchResources": { "objectSelector": other_epochs(epoch) } },
     });
-    match fence
-        .patch(
-            FENCE_OF_BINDS,
-            &PatchParams { field_manager: Some(SCHEDULER_FIELD_MANAGER.to_owned()), ..Default::default() },
-            &Patch::Merge(patch),
-        )
-        .await
-    {
+    let params =
+        PatchParams { field_manager: Some(SCHEDULER_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    match fence.patch(FENCE_OF_BINDS, &params, &Patch::Merge(patch)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 409 => Err(Error::Overtaken),
         Err(error) => Err(Error::Open(error)),

@@ -120,10 +120,7 @@ async fn of_binds_those_of_the_leader_pass_and_those_of_another_epoch_do_not() -
         matches!(&late, Err(kube::Error::Api(status)) if status.code == 409),
         "who read it before the leader wrote it must not write it: {late:?}"
     );
-    wait::until("the fence knows the selector", Duration::from_secs(10), || async {
-        Ok((!bind(&leader, Some(7)).await?.contains(REFUSED)).then_some(()))
-    })
-    .await?;
+    await_opened(&leader, 7).await?;
     for (who, said, passes) in [
         (&leader, None, true),
         (&leader, Some(6), false),
@@ -139,10 +136,7 @@ async fn of_binds_those_of_the_leader_pass_and_those_of_another_epoch_do_not() -
     epochs.patch(names::SCHEDULER_EPOCH, &PatchParams::default(), &Patch::Merge(next)).await?;
     let read = fence.get(names::FENCE_OF_BINDS).await?;
     fence.patch(names::FENCE_OF_BINDS, &PatchParams::default(), &open(&read, 8)).await?;
-    wait::until("the fence knows the next selector", Duration::from_secs(10), || async {
-        Ok((!bind(&leader, Some(8)).await?.contains(REFUSED)).then_some(()))
-    })
-    .await?;
+    await_opened(&leader, 8).await?;
     for (who, said, passes) in
         [(&leader, None, true), (&leader, Some(7), false), (&other, None, false), (&other, Some(7), false)]
     {
@@ -158,6 +152,14 @@ fn open(read: &ValidatingAdmissionPolicyBinding, epoch: i64) -> Patch<serde_json
         "metadata": { "resourceVersion": read.resource_version() },
         "spec": { "matchResources": { "objectSelector": other_epochs(epoch) } },
     }))
+}
+
+/// kube-apiserver looks for a changed selector once in a second.
+async fn await_opened(leader: &Client, epoch: i64) -> anyhow::Result<()> {
+    wait::until("the fence knows the selector", Duration::from_secs(10), || async {
+        Ok((!bind(leader, Some(epoch)).await?.contains(REFUSED)).then_some(()))
+    })
+    .await
 }
 
 async fn expect(who: &Client, said: Option<i64>, passes: bool) -> anyhow::Result<()> {
