@@ -4,6 +4,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube_derive::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 
 use crate::names::EPOCH_LABEL;
 
@@ -31,12 +32,17 @@ pub struct SchedulerEpochSpec {
     pub holder: String,
 }
 
-/// Selects the binds that are not of this epoch: those that the fence looks at.
-pub fn other_epochs(epoch: i64) -> LabelSelector {
+/// The merge patch that opens the fence of binds for an epoch: only those of others are looked at from then on. With the
+/// version of the fence that was read, it is refused if anybody wrote it since.
+pub fn opening(epoch: i64, version: Option<String>) -> Json {
     let other = LabelSelectorRequirement {
         key: EPOCH_LABEL.to_owned(),
         operator: "NotIn".to_owned(),
         values: Some(vec![epoch.to_string()]),
     };
-    LabelSelector { match_expressions: Some(vec![other]), match_labels: None }
+    let others = LabelSelector { match_expressions: Some(vec![other]), match_labels: None };
+    json!({
+        "metadata": { "resourceVersion": version },
+        "spec": { "matchResources": { "objectSelector": others } },
+    })
 }

@@ -18,14 +18,13 @@ use api_types::names::{
     FENCE_OF_BINDS, LEADER_ADDRESS_ANNOTATION, LEADER_CERTIFICATE_ANNOTATION, SCHEDULER_EPOCH,
     SCHEDULER_FIELD_MANAGER, SYSTEM_NAMESPACE,
 };
-use api_types::scheduler_epoch::other_epochs;
+use api_types::scheduler_epoch::opening;
 use api_types::{SchedulerEpoch, SchedulerEpochSpec};
 use cluster_apply::writes::{Probe, Writes};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
-use serde_json::json;
 use tracing::{debug, info};
 
 use crate::tell::server::Endpoint;
@@ -141,13 +140,10 @@ async fn open(
     opened: &ValidatingAdmissionPolicyBinding,
     epoch: i64,
 ) -> Result<(), Error> {
-    let patch = json!({
-        "metadata": { "resourceVersion": opened.resource_version() },
-        "spec": { "matchResources": { "objectSelector": other_epochs(epoch) } },
-    });
+    let patch = Patch::Merge(opening(epoch, opened.resource_version()));
     let params =
         PatchParams { field_manager: Some(SCHEDULER_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    match fence.patch(FENCE_OF_BINDS, &params, &Patch::Merge(patch)).await {
+    match fence.patch(FENCE_OF_BINDS, &params, &patch).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 409 => Err(Error::Overtaken),
         Err(error) => Err(Error::Open(error)),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use api_types::scheduler_epoch::other_epochs;
+use api_types::scheduler_epoch::opening;
 use api_types::{SchedulerEpoch, SchedulerEpochSpec, names};
 use e2e::objects::{GangOfPods, create_namespace, create_queue, h100_nodes};
 use e2e::observe::{bound, pods};
@@ -148,10 +148,7 @@ async fn of_binds_those_of_the_leader_pass_and_those_of_another_epoch_do_not() -
 
 /// Lets binds of an epoch pass, unless the fence was written since it was read.
 fn open(read: &ValidatingAdmissionPolicyBinding, epoch: i64) -> Patch<serde_json::Value> {
-    Patch::Merge(json!({
-        "metadata": { "resourceVersion": read.resource_version() },
-        "spec": { "matchResources": { "objectSelector": other_epochs(epoch) } },
-    }))
+    Patch::Merge(opening(epoch, read.resource_version()))
 }
 
 /// kube-apiserver looks for a changed selector once in a second.

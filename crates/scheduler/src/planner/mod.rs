@@ -61,8 +61,9 @@ use crate::unwind::{Unwinding, is_in_part};
 
 /// Changes are gathered for this long after the first one, so that a gang's pods are planned together.
 const COALESCE: Duration = Duration::from_millis(10);
-/// After a plan they are gathered for so many times as long as it took, so that planning never takes most of the time …
-const REST_FACTOR: u32 = 2;
+/// After a plan they are gathered for so many times as long as it took, so that planning takes a tenth of the time: while
+/// thousands leave and start one after the other, every plan looks at all of them …
+const REST_FACTOR: u32 = 9;
 /// … but for no longer than this.
 const REST_MAX: Duration = Duration::from_millis(500);
 /// Plans are made again at least so often while one of them asked for it: `Instant`s have no room for centuries.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use api_types::scheduler_epoch::other_epochs;
+use api_types::scheduler_epoch::opening;
 use api_types::{SchedulerEpoch, SchedulerEpochSpec, names};
 use cluster_watch::Kind;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -74,9 +74,8 @@ impl Bare {
         let spec = SchedulerEpochSpec { epoch: EPOCH, holder: self.pod_uid.clone() };
         let epochs: Api<SchedulerEpoch> = Api::all(yard.client.clone());
         epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
-        let open = json!({ "spec": { "matchResources": { "objectSelector": other_epochs(EPOCH) } } });
         let fence: Api<ValidatingAdmissionPolicyBinding> = Api::all(yard.client.clone());
-        fence.patch(names::FENCE_OF_BINDS, &PatchParams::default(), &Patch::Merge(open)).await?;
+        fence.patch(names::FENCE_OF_BINDS, &PatchParams::default(), &Patch::Merge(opening(EPOCH, None))).await?;
         // Until the fence has heard of both.
         tokio::time::sleep(Duration::from_secs(3)).await;
         Ok(())

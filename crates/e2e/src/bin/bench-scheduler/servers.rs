@@ -7,7 +7,7 @@ use e2e::usage;
 use crate::yard::Yard;
 
 /// Requests that are too few to matter are not shown.
-const SHOWN: usize = 6;
+const SHOWN: usize = 8;
 
 /// What they have done so far.
 pub struct Servers {

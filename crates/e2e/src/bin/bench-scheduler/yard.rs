@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use api_types::names;
 use e2e::objects::{GangOfPods, create_bare_namespace, create_queue};
 use e2e::usage;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use test_cluster::platform::{Platform, Service};
@@ -100,6 +100,18 @@ impl Yard {
             .try_collect()
             .await
             .context("failed to create the pods")
+    }
+
+    /// Waits until KWOK has said of every pod that it runs, so that nothing of it is left to do.
+    pub async fn all_run(&self) -> anyhow::Result<()> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let others = ListParams::default().fields("status.phase!=Running").limit(1);
+        let deadline = Instant::now() + PATIENCE;
+        while !api.list_metadata(&others).await.context("failed to list pods")?.items.is_empty() {
+            ensure!(Instant::now() < deadline, "some pods do not run after {PATIENCE:?}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        Ok(())
     }
 
     /// Our scheduler as installed, with its own identity, logging as in production; `arguments` come on top.

@@ -12,11 +12,12 @@ use super::{BORROWER, GPUS_PER_NODE, NODES, OWNER, SAMPLES, create_queues, node_
 use crate::bare::{Bare, Write};
 use crate::observer::Observer;
 use crate::report::Report;
+use crate::servers::Servers;
 use crate::yard::{
     IN_FLIGHT_MAX, Kubelets, NAMESPACE, PATIENCE, Scheduler, Yard, for_scheduler, gangs, nodes,
 };
 
-/// A cluster that is full of the borrower's pods of one GPU, and a scheduler that put them there.
+/// A cluster that is full of the borrower's pods of one GPU, which run, and a scheduler that put them there.
 struct Full {
     yard: Yard,
     scheduler: Scheduler,
@@ -33,6 +34,7 @@ impl Full {
         let mut observer = Observer::start(&yard.client, NAMESPACE).await?;
         let scheduler = yard.start_scheduler(&[]).await?;
         observer.bound("victim", gpus, PATIENCE).await?;
+        yard.all_run().await?;
         Ok(Self { yard, scheduler, observer, gpus })
     }
 }
@@ -71,8 +73,11 @@ pub async fn all_at_once(report: Report) -> anyhow::Result<()> {
     let mut full = Full::start(node_count, gpus, 0).await?;
     full.scheduler.service.terminate().await;
     full.yard.create(gangs("owner", OWNER, gpus, 1, 1)).await?;
+    let before = Servers::now(&full.yard).await?;
     let scheduler = full.yard.start_scheduler(&[]).await?;
     let span = full.observer.bound("owner", gpus, PATIENCE).await?;
+    let servers = Servers::now(&full.yard).await?;
+    eprintln!("{}", servers.since(&before, test_cluster::figures::count(gpus)));
     let whole = span.last.duration_since(scheduler.started).as_secs_f64();
     let reference = format!(
         "{gpus} GPUs; KAI 694; from the start of the process, the first bind after {:.1} s, {:.1} s planning; bare \
@@ -123,6 +128,7 @@ async fn bare_reclaim(node_count: usize, count: usize, at_once: usize) -> anyhow
         pod.spec.get_or_insert_default().node_name = Some(node_of(index, 1));
     }
     let victims = yard.create(victims).await?;
+    yard.all_run().await?;
     let claimants = for_scheduler(gangs("owner", OWNER, count, 1, 1), "nobody");
     let bare = Bare::start(&yard).await?;
     let began = Instant::now();
