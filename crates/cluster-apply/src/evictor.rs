@@ -2,11 +2,14 @@
 //!
 //! ```text
 //!   gang ─► all Holds written? ──no longer wanted──────────────────► Spared
-//!             │ yes                 (also one that has started, if it may go only before)
+//!             │ yes
+//!             ▼ if it may go only before it starts
+//!           read each pod ─► one has started ──────────────────────► Spared
+//!             │ none has
 //!             ▼ for each pod, a bounded number at a time
 //!           condition DisruptionTarget ─► DELETE with the uid ─────► Leaves
 //!             │ 404, 409 or 4xx and another uid, being deleted: it leaves
-//!             │ 429: wait as asked;  no answer, 5xx: again, both are safe to repeat
+//!             │ 429: wait as asked;  no answer, 5xx: again, all are safe to repeat
 //!             │ 4xx: again, less and less often ───────────────────► Refused
 //!             └ before each try, while none was accepted: Holds still wanted? ─no─► Spared
 //! ```
@@ -21,7 +24,7 @@ use api_types::names::SCHEDULER_FIELD_MANAGER;
 use cluster_model::{GangKey, PodKey};
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
@@ -166,16 +169,29 @@ struct Worker {
     reports: mpsc::UnboundedSender<EvictReport>,
 }
 
-/// What became of one pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What became of one pod. Of all pods of a gang, the last in this order speaks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PodOutcome {
     Leaves,
+    Refused,
     /// The gang is not wanted to go any more, and none of it was told.
     Spared,
-    Refused,
     Fenced,
     /// The process is ending.
     Stopped,
+}
+
+impl PodOutcome {
+    /// `None` if the process is ending.
+    fn of_gang(self) -> Option<EvictOutcome> {
+        match self {
+            Self::Leaves => Some(EvictOutcome::Leaves),
+            Self::Refused => Some(EvictOutcome::Refused),
+            Self::Spared => Some(EvictOutcome::Spared),
+            Self::Fenced => Some(EvictOutcome::Fenced),
+            Self::Stopped => None,
+        }
+    }
 }
 
 /// One gang on its way.
@@ -202,26 +218,25 @@ impl Worker {
         if !self.is_wanted(&request).await {
             return Some(EvictOutcome::Spared);
         }
-        if request.unless_started && self.has_started(&request.pods).await {
-            return Some(EvictOutcome::Spared);
+        let leaving = Arc::new(Leaving { request, goes: OnceLock::new() });
+        if leaving.request.unless_started {
+            match self.has_started(&leaving).await {
+                Ok(false) => {}
+                Ok(true) => return Some(EvictOutcome::Spared),
+                Err(outcome) => return outcome.of_gang(),
+            }
         }
         crate::failpoint!("before-evictions");
-        let leaving = Arc::new(Leaving { request, goes: OnceLock::new() });
         let mut tasks = JoinSet::new();
         for index in 0..leaving.request.pods.len() {
             let (worker, leaving) = (Arc::clone(&self), Arc::clone(&leaving));
             tasks.spawn(async move { worker.evict_pod(&leaving, &leaving.request.pods[index]).await });
         }
-        let mut worst = EvictOutcome::Leaves;
+        let mut last = PodOutcome::Leaves;
         while let Some(ended) = tasks.join_next().await {
-            match ended.unwrap_or(PodOutcome::Stopped) {
-                PodOutcome::Leaves | PodOutcome::Spared => {}
-                PodOutcome::Refused => worst = EvictOutcome::Refused,
-                PodOutcome::Fenced => return Some(EvictOutcome::Fenced),
-                PodOutcome::Stopped => return None,
-            }
+            last = last.max(ended.unwrap_or(PodOutcome::Stopped));
         }
-        Some(if leaving.goes.get() == Some(&false) { EvictOutcome::Spared } else { worst })
+        last.of_gang()
     }
 
     /// Whether all Holds that it is for are written and still wanted; completes when that is clear.
@@ -236,24 +251,26 @@ impl Worker {
 
     async fn evict_pod(&self, leaving: &Leaving, pod: &PodKey) -> PodOutcome {
         debug!(%pod, reason = leaving.request.reason, "Evicting.");
-        let told = self.until_known(leaving, pod, || self.condition(&leaving.request, pod)).await;
-        if let Some(outcome) = told {
+        let told =
+            self.until_known::<IgnoredAny>(leaving, pod, || self.condition(&leaving.request, pod)).await;
+        if let Err(outcome) = told {
             return outcome;
         }
         if !leaving.goes.get_or_init(|| true) {
             return PodOutcome::Spared;
         }
         crate::failpoint!("between-condition-and-delete");
-        self.until_known(leaving, pod, || self.delete(pod)).await.unwrap_or(PodOutcome::Leaves)
+        let deleted = self.until_known::<IgnoredAny>(leaving, pod, || self.delete(pod)).await;
+        deleted.err().unwrap_or(PodOutcome::Leaves)
     }
 
-    /// Sends a write until it is known what became of it; `None` if it was done.
-    async fn until_known(
+    /// Sends a request until it is known what became of it; `Err` if it was not done.
+    async fn until_known<T: DeserializeOwned>(
         &self,
         leaving: &Leaving,
         pod: &PodKey,
         request: impl Fn() -> http::Request<Vec<u8>>,
-    ) -> Option<PodOutcome> {
+    ) -> Result<T, PodOutcome> {
         let (mut tries, mut refusals) = (0_u32, 0_u32);
         loop {
             // It may have waited for long, and what it is for may be over.
@@ -261,42 +278,41 @@ impl Worker {
                 leaving.goes.get_or_init(|| false);
             }
             if leaving.goes.get() == Some(&false) {
-                return Some(PodOutcome::Spared);
+                return Err(PodOutcome::Spared);
             }
-            // While it waits it stands in nobody's way.
-            let permit = self.permits.acquire().await;
-            let Ok(permit) = permit else { return Some(PodOutcome::Stopped) };
-            let answer = answer(&self.writes.send::<IgnoredAny>(request()).await);
-            drop(permit);
+            let answer = match self.send::<T>(request()).await {
+                None => return Err(PodOutcome::Stopped),
+                Some(Ok(done)) => return Ok(done),
+                Some(Err(answer)) => answer,
+            };
             tries += 1;
             let backoff = RETRY_MAX.min(RETRY_MIN * 2_u32.pow(tries.min(7)));
             let wait = match answer {
-                Answer::Done => return None,
-                Answer::NotFound => return Some(PodOutcome::Leaves),
+                Answer::NotFound => return Err(PodOutcome::Leaves),
                 Answer::Fenced(message) => {
                     self.fenced.report(&message);
-                    return Some(PodOutcome::Fenced);
+                    return Err(PodOutcome::Fenced);
                 }
                 Answer::Conflict(message) => {
                     if self.is_gone(pod).await {
-                        return Some(PodOutcome::Leaves);
+                        return Err(PodOutcome::Leaves);
                     }
                     debug!(%pod, answer = message, "Eviction in conflict.");
                     backoff
                 }
                 // Also another uid, if the server says so as 422.
-                Answer::Refused(_) if self.is_gone(pod).await => return Some(PodOutcome::Leaves),
+                Answer::Refused(_) if self.is_gone(pod).await => return Err(PodOutcome::Leaves),
                 Answer::Refused(message) => {
                     warn!(%pod, answer = message, "Eviction refused.");
                     refusals += 1;
                     if refusals >= REFUSALS_MAX {
-                        return Some(PodOutcome::Refused);
+                        return Err(PodOutcome::Refused);
                     }
                     backoff
                 }
                 Answer::Throttled(patience, _) => patience,
-                Answer::Unknown(message) => {
-                    debug!(%pod, answer = message, "Eviction without a clear answer.");
+                Answer::Unknown(_) | Answer::Done => {
+                    debug!(%pod, ?answer, "Eviction without a clear answer.");
                     backoff
                 }
             };
@@ -304,20 +320,34 @@ impl Worker {
         }
     }
 
-    /// Whether one of the pods has started, or may have: what cannot be read is left alone.
-    async fn has_started(&self, pods: &[PodKey]) -> bool {
-        for pod in pods {
-            let result = self.writes.send::<PodSight>(sight::read(&self.writes, pod)).await;
-            let started = match (answer(&result), result) {
-                (Answer::NotFound, _) => false,
-                (_, Ok(seen)) => seen.is(pod) && seen.has_started(),
-                (_, Err(_)) => true,
-            };
-            if started {
-                return true;
+    /// One request, when it is its turn: while it waits for another try, it stands in nobody's way. `None` if the process
+    /// is ending.
+    async fn send<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Option<Result<T, Answer>> {
+        let _permit = self.permits.acquire().await.ok()?;
+        let result = self.writes.send::<T>(request).await;
+        let answer = answer(&result);
+        Some(result.map_err(|_| answer))
+    }
+
+    /// Whether one of its pods has started. What cannot be read is read again: nobody goes, and nobody is spared, for an
+    /// answer that says nothing.
+    async fn has_started(&self, leaving: &Leaving) -> Result<bool, PodOutcome> {
+        for pod in &leaving.request.pods {
+            if self.pod_has_started(leaving, pod).await? {
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
+    }
+
+    async fn pod_has_started(&self, leaving: &Leaving, pod: &PodKey) -> Result<bool, PodOutcome> {
+        let read = self.until_known::<PodSight>(leaving, pod, || sight::read(&self.writes, pod)).await;
+        match read {
+            Ok(seen) => Ok(seen.is(pod) && seen.has_started()),
+            // It is gone: what was started there is over.
+            Err(PodOutcome::Leaves) => Ok(false),
+            Err(outcome) => Err(outcome),
+        }
     }
 
     /// Whether the pod of that uid is gone or leaves, as far as one read says.

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::{EvictOutcome, EvictReport, EvictRequest, Evictor};
 use crate::holds::HoldWriter;
-use crate::testing::{FENCE, Script, status, writes};
+use crate::testing::{FENCE, Script, TIMEOUT, status, writes};
 use crate::writes::Fenced;
 
 fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
@@ -205,7 +205,6 @@ async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
             ],
             EvictOutcome::Leaves,
         ),
-        (vec![(Method::GET, 500, status(500, "who knows"))], EvictOutcome::Spared),
         (
             vec![
                 (Method::GET, 200, seen("Pending")),
@@ -215,8 +214,44 @@ async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
             EvictOutcome::Leaves,
         ),
     ] {
-        let (report, _) =
-            evict_as(EvictRequest { unless_started: true, ..request(Vec::new()) }, script).await;
+        let (report, _) = evict_as(unless_started(), script).await;
         assert_eq!(report.outcome, expect);
     }
+}
+
+fn unless_started() -> EvictRequest {
+    EvictRequest { unless_started: true, ..request(Vec::new()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_without_a_clear_answer_does_not_say_that_a_pod_has_started() {
+    let unclear = || [429, 500, 504].map(|code| (Method::GET, code, status(code, "who knows")));
+    let seen = |phase: &str| json!({ "metadata": { "uid": "uid" }, "status": { "phase": phase } });
+    let told_and_deleted = vec![(Method::PATCH, 200, json!({})), (Method::DELETE, 200, json!({}))];
+    for (phase, rest, expect) in
+        [("Pending", told_and_deleted, EvictOutcome::Leaves), ("Running", Vec::new(), EvictOutcome::Spared)]
+    {
+        let read = (Method::GET, 200, seen(phase));
+        let script = unclear().into_iter().chain([read]).chain(rest).collect();
+        let (report, _) = evict_as(unless_started(), script).await;
+        assert_eq!(report.outcome, expect, "{phase}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_be_read_is_not_taken_for_started() {
+    // A refusal is followed by a look whether the pod is gone.
+    let refused = (0..2 * super::REFUSALS_MAX).map(|_| (Method::GET, 403, status(403, "no right")));
+    let (report, _) = evict_as(unless_started(), refused.collect()).await;
+    assert_eq!(report.outcome, EvictOutcome::Refused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_without_an_answer_do_not_keep_the_evictor_from_stopping() {
+    let mut stage = Stage::new((0..100).map(|_| (Method::GET, 500, status(500, "down"))).collect());
+    stage.evictor.evict(unless_started());
+    let reported = tokio::time::timeout(Duration::from_mins(1), stage.reports.recv()).await;
+    assert!(reported.is_err(), "nothing is known: {reported:?}");
+    tokio::time::timeout(TIMEOUT * 3, stage.evictor.stop()).await.expect("it stops");
+    assert_eq!(stage.reports.recv().await, None);
 }
