@@ -6,7 +6,7 @@
 //!             ▼ if it may go only before it starts
 //!           read each pod ─► one has started ──────────────────────► Spared
 //!             │ none has
-//!             ▼ for each pod, a bounded number at a time
+//!             ▼ for each pod, a bounded number of requests at a time
 //!           condition DisruptionTarget ─► DELETE with the uid ─────► Leaves
 //!             │ 404, 409 or 4xx and another uid, being deleted: it leaves
 //!             │ 429: wait as asked;  no answer, 5xx: again, all are safe to repeat
@@ -37,7 +37,7 @@ use crate::outcome::{Answer, answer};
 use crate::sight::{self, PodSight};
 use crate::writes::{Fenced, Writes};
 
-/// Pods that are told to go at a time.
+/// Requests at a time, reads included.
 const IN_FLIGHT_MAX: usize = 32;
 /// The first wait before a write is tried again; it doubles.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -220,18 +220,16 @@ impl Worker {
         }
         let leaving = Arc::new(Leaving { request, goes: OnceLock::new() });
         if leaving.request.unless_started {
-            match self.has_started(&leaving).await {
+            match Arc::clone(&self).has_started(&leaving).await {
                 Ok(false) => {}
                 Ok(true) => return Some(EvictOutcome::Spared),
                 Err(outcome) => return outcome.of_gang(),
             }
         }
         crate::failpoint!("before-evictions");
-        let mut tasks = JoinSet::new();
-        for index in 0..leaving.request.pods.len() {
-            let (worker, leaving) = (Arc::clone(&self), Arc::clone(&leaving));
-            tasks.spawn(async move { worker.evict_pod(&leaving, &leaving.request.pods[index]).await });
-        }
+        let pods = leaving.request.pods.iter().cloned();
+        let evictions = pods.map(|pod| Arc::clone(&self).evict_pod(Arc::clone(&leaving), pod));
+        let mut tasks: JoinSet<PodOutcome> = evictions.collect();
         let mut last = PodOutcome::Leaves;
         while let Some(ended) = tasks.join_next().await {
             last = last.max(ended.unwrap_or(PodOutcome::Stopped));
@@ -249,10 +247,10 @@ impl Worker {
         true
     }
 
-    async fn evict_pod(&self, leaving: &Leaving, pod: &PodKey) -> PodOutcome {
+    async fn evict_pod(self: Arc<Self>, leaving: Arc<Leaving>, pod: PodKey) -> PodOutcome {
         debug!(%pod, reason = leaving.request.reason, "Evicting.");
-        let told =
-            self.until_known::<IgnoredAny>(leaving, pod, || self.condition(&leaving.request, pod)).await;
+        let condition = || self.condition(&leaving.request, &pod);
+        let told = self.until_known::<IgnoredAny>(&leaving, &pod, condition).await;
         if let Err(outcome) = told {
             return outcome;
         }
@@ -260,7 +258,7 @@ impl Worker {
             return PodOutcome::Spared;
         }
         crate::failpoint!("between-condition-and-delete");
-        let deleted = self.until_known::<IgnoredAny>(leaving, pod, || self.delete(pod)).await;
+        let deleted = self.until_known::<IgnoredAny>(&leaving, &pod, || self.delete(&pod)).await;
         deleted.err().unwrap_or(PodOutcome::Leaves)
     }
 
@@ -331,19 +329,27 @@ impl Worker {
 
     /// Whether one of its pods has started. What cannot be read is read again: nobody goes, and nobody is spared, for an
     /// answer that says nothing.
-    async fn has_started(&self, leaving: &Leaving) -> Result<bool, PodOutcome> {
-        for pod in &leaving.request.pods {
-            if self.pod_has_started(leaving, pod).await? {
+    async fn has_started(self: Arc<Self>, leaving: &Arc<Leaving>) -> Result<bool, PodOutcome> {
+        let pods = leaving.request.pods.iter().cloned();
+        let looks = pods.map(|pod| Arc::clone(&self).pod_has_started(Arc::clone(leaving), pod));
+        let mut tasks: JoinSet<Result<bool, PodOutcome>> = looks.collect();
+        while let Some(looked) = tasks.join_next().await {
+            // One is enough: the other reads end here.
+            if looked.unwrap_or(Err(PodOutcome::Stopped))? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    async fn pod_has_started(&self, leaving: &Leaving, pod: &PodKey) -> Result<bool, PodOutcome> {
-        let read = self.until_known::<PodSight>(leaving, pod, || sight::read(&self.writes, pod)).await;
-        match read {
-            Ok(seen) => Ok(seen.is(pod) && seen.has_started()),
+    async fn pod_has_started(
+        self: Arc<Self>,
+        leaving: Arc<Leaving>,
+        pod: PodKey,
+    ) -> Result<bool, PodOutcome> {
+        let read = || sight::read(&self.writes, &pod);
+        match self.until_known::<PodSight>(&leaving, &pod, read).await {
+            Ok(seen) => Ok(seen.is(&pod) && seen.has_started()),
             // It is gone: what was started there is over.
             Err(PodOutcome::Leaves) => Ok(false),
             Err(outcome) => Err(outcome),
@@ -352,11 +358,10 @@ impl Worker {
 
     /// Whether the pod of that uid is gone or leaves, as far as one read says.
     async fn is_gone(&self, pod: &PodKey) -> bool {
-        let result = self.writes.send::<PodSight>(sight::read(&self.writes, pod)).await;
-        match (answer(&result), result) {
-            (Answer::NotFound, _) => true,
-            (_, Ok(seen)) => !seen.is(pod) || seen.is_leaving(),
-            (_, Err(_)) => false,
+        match self.send::<PodSight>(sight::read(&self.writes, pod)).await {
+            Some(Ok(seen)) => !seen.is(pod) || seen.is_leaving(),
+            Some(Err(answer)) => answer == Answer::NotFound,
+            None => false,
         }
     }
 

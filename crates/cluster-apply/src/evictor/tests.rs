@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 
 use super::{EvictOutcome, EvictReport, EvictRequest, Evictor};
 use crate::holds::HoldWriter;
-use crate::testing::{FENCE, Script, TIMEOUT, status, writes};
-use crate::writes::Fenced;
+use crate::testing::{FENCE, Script, TIMEOUT, slow_writes, status, writes};
+use crate::writes::{Fenced, Writes};
 
 fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
     EvictRequest {
@@ -35,6 +35,10 @@ struct Stage {
 impl Stage {
     fn new(script: Vec<(Method, u16, Value)>) -> Self {
         let (writes, left) = writes(script);
+        Self::on(writes, left)
+    }
+
+    fn on(writes: Writes, left: Script) -> Self {
         let fenced = Fenced::default();
         let holds = HoldWriter::start(writes.clone(), fenced.clone());
         let (sender, reports) = mpsc::unbounded_channel();
@@ -254,4 +258,24 @@ async fn reads_without_an_answer_do_not_keep_the_evictor_from_stopping() {
     assert!(reported.is_err(), "nothing is known: {reported:?}");
     tokio::time::timeout(TIMEOUT * 3, stage.evictor.stop()).await.expect("it stops");
     assert_eq!(stage.reports.recv().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gangs_pods_are_read_together_and_every_request_counts_as_under_way() {
+    type Server = fn(&Method) -> (u16, Value);
+    // Each pod is read, told and deleted.
+    let lets_them_go: Server = |_| (200, pod("uid", false));
+    // Each pod is in conflict, and is read to learn that it is gone.
+    let has_others: Server =
+        |method| if *method == Method::GET { (200, pod("other", false)) } else { (409, status(409, "uid")) };
+    for (server, request) in [(lets_them_go, unless_started()), (has_others, request(Vec::new()))] {
+        let (writes, traffic) = slow_writes(server);
+        let mut stage = Stage::on(writes, Script::default());
+        let pods = (0..100).map(|index| PodKey::new("ns", format!("pod-{index}"), "uid")).collect();
+        stage.evictor.evict(EvictRequest { pods, ..request });
+        // At most 300 requests of a second, 32 at a time.
+        let report = stage.report(Duration::from_secs(15)).await;
+        assert_eq!(report.outcome, EvictOutcome::Leaves);
+        assert_eq!(traffic.most(), super::IN_FLIGHT_MAX);
+    }
 }
