@@ -56,10 +56,25 @@ pub struct EvictRequest {
     pub reason: &'static str,
     /// Why, in a sentence that names for whom.
     pub message: String,
-    /// Gangs whose Holds, and when they expire, must be written before; if one is not wanted any more, this gang is spared.
-    pub after: Vec<(GangKey, Timestamp)>,
-    /// Whether it is spared if one of its pods has started.
-    pub unless_started: bool,
+    /// What it goes for.
+    pub cause: EvictCause,
+}
+
+/// What a gang goes for. It may be both at the same time, by two requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictCause {
+    /// Another one gets its room.
+    Claim {
+        /// That gang.
+        claimant: GangKey,
+        /// Gangs whose Holds, and when they expire, must be written before; if one is not wanted any more, it is spared.
+        after: Vec<(GangKey, Timestamp)>,
+    },
+    /// It cannot go on as it is.
+    Unwinding {
+        /// Whether it is spared if one of its pods has started.
+        unless_started: bool,
+    },
 }
 
 /// What became of it.
@@ -67,6 +82,8 @@ pub struct EvictRequest {
 pub struct EvictReport {
     /// The gang.
     pub gang: GangKey,
+    /// For whom it was to go; `None` if it was to be unwound.
+    pub claimant: Option<GangKey>,
     /// How it ended.
     pub outcome: EvictOutcome,
     /// From the request to knowing.
@@ -206,11 +223,15 @@ impl Worker {
     async fn evict(self: Arc<Self>, request: EvictRequest) {
         let started = Instant::now();
         let gang = request.gang.clone();
+        let claimant = match &request.cause {
+            EvictCause::Claim { claimant, .. } => Some(claimant.clone()),
+            EvictCause::Unwinding { .. } => None,
+        };
         let Some(outcome) = Arc::clone(&self).evict_all(request).await else { return };
         let took = started.elapsed();
         info!(%gang, outcome = outcome.as_str(), took_seconds = took.as_secs_f64(), "Eviction ended.");
         // Without a receiver the process is ending.
-        let _ = self.reports.send(EvictReport { gang, outcome, took });
+        let _ = self.reports.send(EvictReport { gang, claimant, outcome, took });
     }
 
     /// `None` if the process is ending.
@@ -219,7 +240,7 @@ impl Worker {
             return Some(EvictOutcome::Spared);
         }
         let leaving = Arc::new(Leaving { request, goes: OnceLock::new() });
-        if leaving.request.unless_started {
+        if matches!(leaving.request.cause, EvictCause::Unwinding { unless_started: true }) {
             match Arc::clone(&self).has_started(&leaving).await {
                 Ok(false) => {}
                 Ok(true) => return Some(EvictOutcome::Spared),
@@ -237,9 +258,11 @@ impl Worker {
         last.of_gang()
     }
 
-    /// Whether all Holds that it is for are written and still wanted; completes when that is clear.
+    /// Whether what it goes for still holds: if it is for others, all Holds are written and still wanted. Completes when that
+    /// is clear.
     async fn is_wanted(&self, request: &EvictRequest) -> bool {
-        for (gang, expires) in &request.after {
+        let EvictCause::Claim { after, .. } = &request.cause else { return true };
+        for (gang, expires) in after {
             if !self.holds.is_written(gang, *expires).await {
                 return false;
             }

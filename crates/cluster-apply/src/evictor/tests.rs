@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{EvictOutcome, EvictReport, EvictRequest, Evictor};
+use super::{EvictCause, EvictOutcome, EvictReport, EvictRequest, Evictor};
 use crate::holds::HoldWriter;
 use crate::testing::{FENCE, Script, TIMEOUT, slow_writes, status, writes};
 use crate::writes::{Fenced, Writes};
@@ -18,8 +18,7 @@ fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
         pods: vec![PodKey::new("ns", "pod", "uid")],
         reason: "PreemptionByWarpyard",
         message: "gives way for ns/claimant".to_owned(),
-        after,
-        unless_started: false,
+        cause: EvictCause::Claim { claimant: claimant(), after },
     }
 }
 
@@ -224,7 +223,16 @@ async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
 }
 
 fn unless_started() -> EvictRequest {
-    EvictRequest { unless_started: true, ..request(Vec::new()) }
+    EvictRequest { cause: EvictCause::Unwinding { unless_started: true }, ..request(Vec::new()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_says_for_whom_it_was() {
+    let gone = |method: Method| (method, 404, status(404, "gone"));
+    let (claimed, _) = evict_as(request(Vec::new()), vec![gone(Method::PATCH)]).await;
+    assert_eq!(claimed.claimant, Some(claimant()));
+    let (unwound, _) = evict_as(unless_started(), vec![gone(Method::GET), gone(Method::PATCH)]).await;
+    assert_eq!(unwound.claimant, None);
 }
 
 #[tokio::test(start_paused = true)]
