@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   gang ─► all Holds written? ──no longer wanted──────────────────► Spared
-//!             │ yes
+//!             │ yes                 (an unwinding has no Holds, and may be called off)
 //!             ▼ if it may go only before it starts
-//!           read each pod ─► one has started ──────────────────────► Spared
+//!           read each pod ─► one has started ──────────────────────► Started
 //!             │ none has
 //!             ▼ for each pod, a bounded number of requests at a time
 //!           condition DisruptionTarget ─► DELETE with the uid ─────► Leaves
 //!             │ 404, 409 or 4xx and another uid, being deleted: it leaves
 //!             │ 429: wait as asked;  no answer, 5xx: again, all are safe to repeat
 //!             │ 4xx: again, less and less often ───────────────────► Refused
-//!             └ before each try, while none was accepted: Holds still wanted? ─no─► Spared
+//!             └ before each try, while none was accepted: still wanted? ──no──► Spared
 //! ```
 //!
 //! The condition comes first: a Job counts a pod that vanished without it as failed. The pod's own grace holds, so that it
@@ -26,7 +26,7 @@ use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -72,8 +72,10 @@ pub enum EvictCause {
     },
     /// It cannot go on as it is.
     Unwinding {
-        /// Whether it is spared if one of its pods has started.
+        /// Whether it stays if one of its pods has started.
         unless_started: bool,
+        /// Cancelled when it can go on after all: if none of its pods was told by then, it is spared.
+        called_off: CancellationToken,
     },
 }
 
@@ -95,8 +97,10 @@ pub struct EvictReport {
 pub enum EvictOutcome {
     /// All its pods are being deleted, or gone.
     Leaves,
-    /// Nothing was done: nobody waits for it any more.
+    /// Nothing was done: it is not wanted any more.
     Spared,
+    /// Nothing was done: it was to go only before it starts, and it has started.
+    Started,
     /// The server refused for at least one pod, again and again.
     Refused,
     /// Another process leads.
@@ -109,6 +113,7 @@ impl EvictOutcome {
         match self {
             Self::Leaves => "leaves",
             Self::Spared => "spared",
+            Self::Started => "started",
             Self::Refused => "refused",
             Self::Fenced => "fenced",
         }
@@ -125,7 +130,7 @@ pub struct Evictor {
 }
 
 impl Evictor {
-    /// Starts evicting; reports go to `reports`, at most one per gang outstanding.
+    /// Starts evicting; reports go to `reports`, at most one per gang and cause outstanding.
     pub fn start(
         writes: Writes,
         holds: HoldWriter,
@@ -215,8 +220,20 @@ impl PodOutcome {
 struct Leaving {
     request: EvictRequest,
     /// Whether it goes, once that is clear: the first write that is accepted says so, or the first look that finds its
-    /// Holds taken back. Good for all its pods.
+    /// Holds taken back, or its unwinding called off. Good for all its pods.
     goes: OnceLock<bool>,
+}
+
+impl Leaving {
+    /// Whether it is clear that it stays. To be asked right before a request: its turn may have come late.
+    fn is_spared(&self) -> bool {
+        if let EvictCause::Unwinding { called_off, .. } = &self.request.cause
+            && called_off.is_cancelled()
+        {
+            self.goes.get_or_init(|| false);
+        }
+        self.goes.get() == Some(&false)
+    }
 }
 
 impl Worker {
@@ -240,10 +257,10 @@ impl Worker {
             return Some(EvictOutcome::Spared);
         }
         let leaving = Arc::new(Leaving { request, goes: OnceLock::new() });
-        if matches!(leaving.request.cause, EvictCause::Unwinding { unless_started: true }) {
+        if matches!(leaving.request.cause, EvictCause::Unwinding { unless_started: true, .. }) {
             match Arc::clone(&self).has_started(&leaving).await {
                 Ok(false) => {}
-                Ok(true) => return Some(EvictOutcome::Spared),
+                Ok(true) => return Some(EvictOutcome::Started),
                 Err(outcome) => return outcome.of_gang(),
             }
         }
@@ -258,8 +275,7 @@ impl Worker {
         last.of_gang()
     }
 
-    /// Whether what it goes for still holds: if it is for others, all Holds are written and still wanted. Completes when that
-    /// is clear.
+    /// Whether all Holds that it is for are written and still wanted; completes when that is clear.
     async fn is_wanted(&self, request: &EvictRequest) -> bool {
         let EvictCause::Claim { after, .. } = &request.cause else { return true };
         for (gang, expires) in after {
@@ -298,13 +314,13 @@ impl Worker {
             if leaving.goes.get().is_none() && !self.is_wanted(&leaving.request).await {
                 leaving.goes.get_or_init(|| false);
             }
-            if leaving.goes.get() == Some(&false) {
+            let Some(turn) = self.turn().await else { return Err(PodOutcome::Stopped) };
+            if leaving.is_spared() {
                 return Err(PodOutcome::Spared);
             }
-            let answer = match self.send::<T>(request()).await {
-                None => return Err(PodOutcome::Stopped),
-                Some(Ok(done)) => return Ok(done),
-                Some(Err(answer)) => answer,
+            let answer = match self.send::<T>(request(), turn).await {
+                Ok(done) => return Ok(done),
+                Err(answer) => answer,
             };
             tries += 1;
             let backoff = RETRY_MAX.min(RETRY_MIN * 2_u32.pow(tries.min(7)));
@@ -341,13 +357,21 @@ impl Worker {
         }
     }
 
-    /// One request, when it is its turn: while it waits for another try, it stands in nobody's way. `None` if the process
-    /// is ending.
-    async fn send<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Option<Result<T, Answer>> {
-        let _permit = self.permits.acquire().await.ok()?;
+    /// Waits for the right to one request; `None` if the process is ending.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.permits.acquire().await.ok()
+    }
+
+    /// One request. Who waits for another try gives its turn to others.
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: http::Request<Vec<u8>>,
+        turn: SemaphorePermit<'_>,
+    ) -> Result<T, Answer> {
         let result = self.writes.send::<T>(request).await;
+        drop(turn);
         let answer = answer(&result);
-        Some(result.map_err(|_| answer))
+        result.map_err(|_| answer)
     }
 
     /// Whether one of its pods has started. What cannot be read is read again: nobody goes, and nobody is spared, for an
@@ -381,10 +405,10 @@ impl Worker {
 
     /// Whether the pod of that uid is gone or leaves, as far as one read says.
     async fn is_gone(&self, pod: &PodKey) -> bool {
-        match self.send::<PodSight>(sight::read(&self.writes, pod)).await {
-            Some(Ok(seen)) => !seen.is(pod) || seen.is_leaving(),
-            Some(Err(answer)) => answer == Answer::NotFound,
-            None => false,
+        let Some(turn) = self.turn().await else { return false };
+        match self.send::<PodSight>(sight::read(&self.writes, pod), turn).await {
+            Ok(seen) => !seen.is(pod) || seen.is_leaving(),
+            Err(answer) => answer == Answer::NotFound,
         }
     }
 

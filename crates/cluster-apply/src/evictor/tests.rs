@@ -6,6 +6,7 @@ use cluster_model::{GangKey, PodKey};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{EvictCause, EvictOutcome, EvictReport, EvictRequest, Evictor};
 use crate::holds::HoldWriter;
@@ -188,7 +189,7 @@ async fn nobody_is_told_to_go_before_the_hold_is_written_and_nobody_without_one(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
+async fn who_may_go_only_before_it_starts_stays_once_it_has() {
     let seen = |phase: &str| json!({ "metadata": { "uid": "uid" }, "status": { "phase": phase } });
     let pending = |field: &str, state: &Value| json!({ "metadata": { "uid": "uid" }, "status": { "phase": "Pending", field: [state] } });
     let initializes = json!({ "state": { "running": { "startedAt": "2026-11-15T00:00:00Z" } } });
@@ -196,10 +197,10 @@ async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
     let again = json!({ "state": { "waiting": {} }, "lastState": { "terminated": { "exitCode": 1 } } });
     let pulls = json!({ "state": { "waiting": { "reason": "ContainerCreating" } }, "lastState": {} });
     for (script, expect) in [
-        (vec![(Method::GET, 200, seen("Running"))], EvictOutcome::Spared),
-        (vec![(Method::GET, 200, pending("initContainerStatuses", &initializes))], EvictOutcome::Spared),
-        (vec![(Method::GET, 200, pending("initContainerStatuses", &again))], EvictOutcome::Spared),
-        (vec![(Method::GET, 200, pending("containerStatuses", &ended))], EvictOutcome::Spared),
+        (vec![(Method::GET, 200, seen("Running"))], EvictOutcome::Started),
+        (vec![(Method::GET, 200, pending("initContainerStatuses", &initializes))], EvictOutcome::Started),
+        (vec![(Method::GET, 200, pending("initContainerStatuses", &again))], EvictOutcome::Started),
+        (vec![(Method::GET, 200, pending("containerStatuses", &ended))], EvictOutcome::Started),
         (
             vec![
                 (Method::GET, 200, pending("containerStatuses", &pulls)),
@@ -223,7 +224,40 @@ async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
 }
 
 fn unless_started() -> EvictRequest {
-    EvictRequest { cause: EvictCause::Unwinding { unless_started: true }, ..request(Vec::new()) }
+    unwinding(true, CancellationToken::new())
+}
+
+fn unwinding(unless_started: bool, called_off: CancellationToken) -> EvictRequest {
+    EvictRequest { cause: EvictCause::Unwinding { unless_started, called_off }, ..request(Vec::new()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unwinding_that_is_called_off_before_anybody_was_told_deletes_nobody() {
+    let unclear = |method: Method| (method, 500, status(500, "who knows"));
+    for (unless_started, script) in
+        [(false, vec![unclear(Method::PATCH)]), (true, vec![unclear(Method::GET)])]
+    {
+        let called_off = CancellationToken::new();
+        let mut stage = Stage::new(script);
+        stage.evictor.evict(unwinding(unless_started, called_off.clone()));
+        // The first try fails; before the next one it is called off. Another try would find no answer in the script.
+        stage.played().await;
+        called_off.cancel();
+        assert_eq!(stage.report(Duration::from_mins(1)).await.outcome, EvictOutcome::Spared);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gang_of_which_one_pod_was_told_is_unwound_whole_though_that_is_called_off() {
+    let called_off = CancellationToken::new();
+    let told = || (Method::PATCH, 200, json!({}));
+    let mut stage = Stage::new(vec![told(), (Method::DELETE, 500, status(500, "who knows"))]);
+    stage.evictor.evict(unwinding(false, called_off.clone()));
+    stage.played().await;
+    called_off.cancel();
+    stage.left.lock().expect("the script").push_back((Method::DELETE, 200, json!({})));
+    assert_eq!(stage.report(Duration::from_mins(1)).await.outcome, EvictOutcome::Leaves);
+    assert!(stage.is_played());
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +275,7 @@ async fn a_read_without_a_clear_answer_does_not_say_that_a_pod_has_started() {
     let seen = |phase: &str| json!({ "metadata": { "uid": "uid" }, "status": { "phase": phase } });
     let told_and_deleted = vec![(Method::PATCH, 200, json!({})), (Method::DELETE, 200, json!({}))];
     for (phase, rest, expect) in
-        [("Pending", told_and_deleted, EvictOutcome::Leaves), ("Running", Vec::new(), EvictOutcome::Spared)]
+        [("Pending", told_and_deleted, EvictOutcome::Leaves), ("Running", Vec::new(), EvictOutcome::Started)]
     {
         let read = (Method::GET, 200, seen(phase));
         let script = unclear().into_iter().chain([read]).chain(rest).collect();

@@ -139,10 +139,10 @@ impl Planner {
     pub(super) fn unwind(&mut self, now: Instant) {
         let failing = self.failing_gangs();
         let found = self.unwinding.update(&self.state, &self.waiting, &failing, now);
-        for Unwound { gang, why, unless_started } in found {
+        for Unwound { gang, why, unless_started, called_off } in found {
             let pods = pods_to_leave(&self.state, &gang);
             warn!(%gang, pods = pods.len(), why, "Unwinding gang.");
-            let (reason, cause) = (START_FAILED, EvictCause::Unwinding { unless_started });
+            let (reason, cause) = (START_FAILED, EvictCause::Unwinding { unless_started, called_off });
             self.outputs.evictor.evict(EvictRequest { gang, pods, reason, message: why, cause });
         }
     }
@@ -162,9 +162,7 @@ impl Planner {
         }
         match claimant {
             Some(claimant) => self.settle_claim(gang, claimant, *outcome),
-            None if *outcome == EvictOutcome::Refused => self.unwinding.refused(gang, Instant::now()),
-            // One that was to be unwound and has started stays noted, and is not asked again.
-            None => {}
+            None => self.unwinding.ended(gang, *outcome, Instant::now()),
         }
     }
 
@@ -175,7 +173,7 @@ impl Planner {
         }
         match outcome {
             EvictOutcome::Leaves | EvictOutcome::Fenced => {}
-            EvictOutcome::Spared => self.state.spare(gang),
+            EvictOutcome::Spared | EvictOutcome::Started => self.state.spare(gang),
             // It stays, and may be asked for others. Its claimant looks elsewhere at once, and does not ask it again.
             EvictOutcome::Refused => {
                 self.state.stop_evicting(gang);
@@ -245,10 +243,11 @@ fn evict_request(
 mod tests {
     use std::time::Duration;
 
-    use cluster_apply::{EvictOutcome, EvictReport};
+    use cluster_apply::{BindReport, EvictOutcome, EvictReport, Outcome};
     use cluster_model::plan::{Hold, MemberPlacement};
-    use cluster_model::{Change, GangKey, Node, Pod, PodKey};
+    use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
     use jiff::Timestamp;
+    use tokio::time::Instant;
 
     use crate::planner::Planner;
     use crate::planner::testing::planner;
@@ -302,7 +301,7 @@ mod tests {
     #[tokio::test]
     async fn what_became_of_an_unwinding_or_for_another_claimant_does_not_settle_a_preemption() {
         for claimant in [None, Some("another")] {
-            for outcome in [EvictOutcome::Spared, EvictOutcome::Refused, EvictOutcome::Leaves] {
+            for outcome in [EvictOutcome::Spared, EvictOutcome::Started, EvictOutcome::Refused] {
                 let mut planner = preempting();
                 planner.settle_eviction(&report(claimant, outcome));
                 let said = format!("{outcome:?} for {claimant:?}");
@@ -310,5 +309,28 @@ mod tests {
                 assert_eq!(planner.state.held_gangs().len(), 1, "its room is still kept: {said}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_gang_that_could_not_be_unwound_is_asked_again() {
+        let gang = key("gang");
+        let member =
+            |name: &str| Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), gang.clone()) };
+        let mut planner = planner();
+        let allocatable = Resources { pods: 10, ..Resources::default() };
+        planner.state.apply(Change::Node(Node { allocatable, ..Node::new("node") }));
+        planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
+        planner.state.apply(Change::Pod(member("rest")));
+        let pod = PodKey::new("ns", "rest", "rest");
+        planner.state.assume(&pod, &"node".into()).expect("it waits");
+        let outcome = Outcome::Refused("no".to_owned());
+        planner.settle(BindReport { pod, node: "node".into(), outcome, took: Duration::ZERO });
+        planner.unwind(Instant::now());
+        let due = planner.unwinding.next().expect("it is in part");
+        planner.unwind(due);
+        assert_eq!(planner.unwinding.next(), None, "it was told to go");
+        let outcome = EvictOutcome::Refused;
+        planner.settle_eviction(&EvictReport { gang, claimant: None, outcome, took: Duration::ZERO });
+        assert!(planner.unwinding.next().is_some());
     }
 }
