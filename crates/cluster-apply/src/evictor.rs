@@ -140,8 +140,8 @@ impl Evictor {
         let (requests, receiver) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let permits = Semaphore::new(IN_FLIGHT_MAX);
-        let worker = Arc::new(Worker { writes, holds, fenced, permits, reports });
-        let task = tokio::spawn(run(worker, receiver, stop.clone()));
+        let worker = Arc::new(Worker { writes, holds, fenced, permits, reports, stop: stop.clone() });
+        let task = tokio::spawn(run(worker, receiver));
         Self { requests, stop, task }
     }
 
@@ -158,15 +158,11 @@ impl Evictor {
     }
 }
 
-async fn run(
-    worker: Arc<Worker>,
-    mut requests: mpsc::UnboundedReceiver<EvictRequest>,
-    stop: CancellationToken,
-) {
+async fn run(worker: Arc<Worker>, mut requests: mpsc::UnboundedReceiver<EvictRequest>) {
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
-            () = stop.cancelled() => break,
+            () = worker.stop.cancelled() => break,
             Some(_) = tasks.join_next() => {}
             request = requests.recv() => match request {
                 Some(request) => drop(tasks.spawn(Arc::clone(&worker).evict(request))),
@@ -189,6 +185,7 @@ struct Worker {
     fenced: Fenced,
     permits: Semaphore,
     reports: mpsc::UnboundedSender<EvictReport>,
+    stop: CancellationToken,
 }
 
 /// What became of one pod. Of all pods of a gang, the last in this order speaks for it.
@@ -253,7 +250,7 @@ impl Worker {
 
     /// `None` if the process is ending.
     async fn evict_all(self: Arc<Self>, request: EvictRequest) -> Option<EvictOutcome> {
-        if !self.is_wanted(&request).await {
+        if !self.stop.run_until_cancelled(self.is_wanted(&request)).await? {
             return Some(EvictOutcome::Spared);
         }
         let leaving = Arc::new(Leaving { request, goes: OnceLock::new() });
@@ -353,7 +350,9 @@ impl Worker {
                     backoff
                 }
             };
-            tokio::time::sleep(wait).await;
+            if self.stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+                return Err(PodOutcome::Stopped);
+            }
         }
     }
 
