@@ -42,8 +42,10 @@ pub struct HoldSpec {
     #[schemars(length(max = 10_000))]
     pub members: Vec<HeldMember>,
     /// Who gives way for it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10_000))]
+    // Written also when it is empty: a merge patch without it would keep those of the Hold before. Left out only in the
+    // schema's eyes, so that the CRD has no default for it.
+    #[serde(default)]
+    #[schemars(length(max = 10_000), skip_serializing_if = "Vec::is_empty")]
     pub victims: Vec<HoldVictim>,
     /// Until when, if the gang has not started by then.
     pub expires: Time,

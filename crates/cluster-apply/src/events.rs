@@ -13,6 +13,8 @@ use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::debug;
 
 use crate::outcome::{Answer, answer};
@@ -45,14 +47,25 @@ pub struct EventRequest {
 pub struct EventWriter {
     sender: mpsc::Sender<EventRequest>,
     dropped: Arc<AtomicU64>,
+    stop: CancellationToken,
+    /// The one task that writes.
+    task: TaskTracker,
 }
 
 impl EventWriter {
     /// Starts writing, as this instance of the scheduler.
     pub fn start(writes: Writes, fenced: Fenced, instance: String) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(run(writes, fenced, instance, receiver));
-        Self { sender, dropped: Arc::default() }
+        let (stop, task) = (CancellationToken::new(), TaskTracker::new());
+        task.spawn(run(writes, fenced, instance, receiver, stop.clone()));
+        task.close();
+        Self { sender, dropped: Arc::default(), stop, task }
+    }
+
+    /// Begins no further write, and waits until the one in flight is answered or its time is up.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.task.wait().await;
     }
 
     /// Asks for an event; it is dropped if too many wait.
@@ -68,11 +81,17 @@ impl EventWriter {
     }
 }
 
-async fn run(writes: Writes, fenced: Fenced, instance: String, mut events: mpsc::Receiver<EventRequest>) {
+async fn run(
+    writes: Writes,
+    fenced: Fenced,
+    instance: String,
+    mut events: mpsc::Receiver<EventRequest>,
+    stop: CancellationToken,
+) {
     let mut bucket = Bucket::new(Instant::now());
-    while let Some(event) = events.recv().await {
-        tokio::time::sleep_until(bucket.take(Instant::now())).await;
-        if fenced.is_fenced() {
+    while let Some(Some(event)) = stop.run_until_cancelled(events.recv()).await {
+        let turn = tokio::time::sleep_until(bucket.take(Instant::now()));
+        if stop.run_until_cancelled(turn).await.is_none() || fenced.is_fenced() {
             return;
         }
         let request = request(&writes, &event, &instance, Timestamp::now());

@@ -2,13 +2,16 @@
 //!
 //! ```text
 //!   gang ─► all Holds written? ──no longer wanted──────────────────► Spared
-//!             │ yes                 (also one that has started, if it may go only before)
-//!             ▼ for each pod, a bounded number at a time
+//!             │ yes                 (an unwinding has no Holds, and may be called off)
+//!             ▼ if it may go only before it starts
+//!           read each pod ─► one has started ──────────────────────► Started
+//!             │ none has
+//!             ▼ for each pod, a bounded number of requests at a time
 //!           condition DisruptionTarget ─► DELETE with the uid ─────► Leaves
 //!             │ 404, 409 or 4xx and another uid, being deleted: it leaves
-//!             │ 429: wait as asked;  no answer, 5xx: again, both are safe to repeat
+//!             │ 429: wait as asked;  no answer, 5xx: again, all are safe to repeat
 //!             │ 4xx: again, less and less often ───────────────────► Refused
-//!             └ before each try, while none was accepted: Holds still wanted? ─no─► Spared
+//!             └ before each try, while none was accepted: still wanted? ──no──► Spared
 //! ```
 //!
 //! The condition comes first: a Job counts a pod that vanished without it as failed. The pod's own grace holds, so that it
@@ -21,9 +24,9 @@ use api_types::names::SCHEDULER_FIELD_MANAGER;
 use cluster_model::{GangKey, PodKey};
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +37,7 @@ use crate::outcome::{Answer, answer};
 use crate::sight::{self, PodSight};
 use crate::writes::{Fenced, Writes};
 
-/// Pods that are told to go at a time.
+/// Requests at a time, reads included.
 const IN_FLIGHT_MAX: usize = 32;
 /// The first wait before a write is tried again; it doubles.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -53,10 +56,27 @@ pub struct EvictRequest {
     pub reason: &'static str,
     /// Why, in a sentence that names for whom.
     pub message: String,
-    /// Gangs whose Holds, and when they expire, must be written before; if one is not wanted any more, this gang is spared.
-    pub after: Vec<(GangKey, Timestamp)>,
-    /// Whether it is spared if one of its pods has started.
-    pub unless_started: bool,
+    /// What it goes for.
+    pub cause: EvictCause,
+}
+
+/// What a gang goes for. It may be both at the same time, by two requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictCause {
+    /// Another one gets its room.
+    Claim {
+        /// That gang.
+        claimant: GangKey,
+        /// Gangs whose Holds, and when they expire, must be written before; if one is not wanted any more, it is spared.
+        after: Vec<(GangKey, Timestamp)>,
+    },
+    /// It cannot go on as it is.
+    Unwinding {
+        /// Whether it stays if one of its pods has started.
+        unless_started: bool,
+        /// Cancelled when it can go on after all: if none of its pods was told by then, it is spared.
+        called_off: CancellationToken,
+    },
 }
 
 /// What became of it.
@@ -64,6 +84,8 @@ pub struct EvictRequest {
 pub struct EvictReport {
     /// The gang.
     pub gang: GangKey,
+    /// For whom it was to go; `None` if it was to be unwound.
+    pub claimant: Option<GangKey>,
     /// How it ended.
     pub outcome: EvictOutcome,
     /// From the request to knowing.
@@ -75,8 +97,10 @@ pub struct EvictReport {
 pub enum EvictOutcome {
     /// All its pods are being deleted, or gone.
     Leaves,
-    /// Nothing was done: nobody waits for it any more.
+    /// Nothing was done: it is not wanted any more.
     Spared,
+    /// Nothing was done: it was to go only before it starts, and it has started.
+    Started,
     /// The server refused for at least one pod, again and again.
     Refused,
     /// Another process leads.
@@ -89,6 +113,7 @@ impl EvictOutcome {
         match self {
             Self::Leaves => "leaves",
             Self::Spared => "spared",
+            Self::Started => "started",
             Self::Refused => "refused",
             Self::Fenced => "fenced",
         }
@@ -105,7 +130,7 @@ pub struct Evictor {
 }
 
 impl Evictor {
-    /// Starts evicting; reports go to `reports`, at most one per gang outstanding.
+    /// Starts evicting; reports go to `reports`, at most one per gang and cause outstanding.
     pub fn start(
         writes: Writes,
         holds: HoldWriter,
@@ -115,8 +140,8 @@ impl Evictor {
         let (requests, receiver) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let permits = Semaphore::new(IN_FLIGHT_MAX);
-        let worker = Arc::new(Worker { writes, holds, fenced, permits, reports });
-        let task = tokio::spawn(run(worker, receiver, stop.clone()));
+        let worker = Arc::new(Worker { writes, holds, fenced, permits, reports, stop: stop.clone() });
+        let task = tokio::spawn(run(worker, receiver));
         Self { requests, stop, task }
     }
 
@@ -133,15 +158,11 @@ impl Evictor {
     }
 }
 
-async fn run(
-    worker: Arc<Worker>,
-    mut requests: mpsc::UnboundedReceiver<EvictRequest>,
-    stop: CancellationToken,
-) {
+async fn run(worker: Arc<Worker>, mut requests: mpsc::UnboundedReceiver<EvictRequest>) {
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
-            () = stop.cancelled() => break,
+            () = worker.stop.cancelled() => break,
             Some(_) = tasks.join_next() => {}
             request = requests.recv() => match request {
                 Some(request) => drop(tasks.spawn(Arc::clone(&worker).evict(request))),
@@ -164,69 +185,97 @@ struct Worker {
     fenced: Fenced,
     permits: Semaphore,
     reports: mpsc::UnboundedSender<EvictReport>,
+    stop: CancellationToken,
 }
 
-/// What became of one pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What became of one pod. Of all pods of a gang, the last in this order speaks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PodOutcome {
     Leaves,
+    Refused,
     /// The gang is not wanted to go any more, and none of it was told.
     Spared,
-    Refused,
     Fenced,
     /// The process is ending.
     Stopped,
+}
+
+impl PodOutcome {
+    /// `None` if the process is ending.
+    fn of_gang(self) -> Option<EvictOutcome> {
+        match self {
+            Self::Leaves => Some(EvictOutcome::Leaves),
+            Self::Refused => Some(EvictOutcome::Refused),
+            Self::Spared => Some(EvictOutcome::Spared),
+            Self::Fenced => Some(EvictOutcome::Fenced),
+            Self::Stopped => None,
+        }
+    }
 }
 
 /// One gang on its way.
 struct Leaving {
     request: EvictRequest,
     /// Whether it goes, once that is clear: the first write that is accepted says so, or the first look that finds its
-    /// Holds taken back. Good for all its pods.
+    /// Holds taken back, or its unwinding called off. Good for all its pods.
     goes: OnceLock<bool>,
+}
+
+impl Leaving {
+    /// Whether it is clear that it stays. To be asked right before a request: its turn may have come late.
+    fn is_spared(&self) -> bool {
+        if let EvictCause::Unwinding { called_off, .. } = &self.request.cause
+            && called_off.is_cancelled()
+        {
+            self.goes.get_or_init(|| false);
+        }
+        self.goes.get() == Some(&false)
+    }
 }
 
 impl Worker {
     async fn evict(self: Arc<Self>, request: EvictRequest) {
         let started = Instant::now();
         let gang = request.gang.clone();
+        let claimant = match &request.cause {
+            EvictCause::Claim { claimant, .. } => Some(claimant.clone()),
+            EvictCause::Unwinding { .. } => None,
+        };
         let Some(outcome) = Arc::clone(&self).evict_all(request).await else { return };
         let took = started.elapsed();
         info!(%gang, outcome = outcome.as_str(), took_seconds = took.as_secs_f64(), "Eviction ended.");
         // Without a receiver the process is ending.
-        let _ = self.reports.send(EvictReport { gang, outcome, took });
+        let _ = self.reports.send(EvictReport { gang, claimant, outcome, took });
     }
 
     /// `None` if the process is ending.
     async fn evict_all(self: Arc<Self>, request: EvictRequest) -> Option<EvictOutcome> {
-        if !self.is_wanted(&request).await {
+        if !self.stop.run_until_cancelled(self.is_wanted(&request)).await? {
             return Some(EvictOutcome::Spared);
         }
-        if request.unless_started && self.has_started(&request.pods).await {
-            return Some(EvictOutcome::Spared);
-        }
-        crate::failpoint!("before-evictions");
         let leaving = Arc::new(Leaving { request, goes: OnceLock::new() });
-        let mut tasks = JoinSet::new();
-        for index in 0..leaving.request.pods.len() {
-            let (worker, leaving) = (Arc::clone(&self), Arc::clone(&leaving));
-            tasks.spawn(async move { worker.evict_pod(&leaving, &leaving.request.pods[index]).await });
-        }
-        let mut worst = EvictOutcome::Leaves;
-        while let Some(ended) = tasks.join_next().await {
-            match ended.unwrap_or(PodOutcome::Stopped) {
-                PodOutcome::Leaves | PodOutcome::Spared => {}
-                PodOutcome::Refused => worst = EvictOutcome::Refused,
-                PodOutcome::Fenced => return Some(EvictOutcome::Fenced),
-                PodOutcome::Stopped => return None,
+        if matches!(leaving.request.cause, EvictCause::Unwinding { unless_started: true, .. }) {
+            match Arc::clone(&self).has_started(&leaving).await {
+                Ok(false) => {}
+                Ok(true) => return Some(EvictOutcome::Started),
+                Err(outcome) => return outcome.of_gang(),
             }
         }
-        Some(if leaving.goes.get() == Some(&false) { EvictOutcome::Spared } else { worst })
+        crate::failpoint!("before-evictions");
+        let pods = leaving.request.pods.iter().cloned();
+        let evictions = pods.map(|pod| Arc::clone(&self).evict_pod(Arc::clone(&leaving), pod));
+        let mut tasks: JoinSet<PodOutcome> = evictions.collect();
+        let mut last = PodOutcome::Leaves;
+        while let Some(ended) = tasks.join_next().await {
+            last = last.max(ended.unwrap_or(PodOutcome::Stopped));
+        }
+        last.of_gang()
     }
 
     /// Whether all Holds that it is for are written and still wanted; completes when that is clear.
     async fn is_wanted(&self, request: &EvictRequest) -> bool {
-        for (gang, expires) in &request.after {
+        let EvictCause::Claim { after, .. } = &request.cause else { return true };
+        for (gang, expires) in after {
             if !self.holds.is_written(gang, *expires).await {
                 return false;
             }
@@ -234,99 +283,131 @@ impl Worker {
         true
     }
 
-    async fn evict_pod(&self, leaving: &Leaving, pod: &PodKey) -> PodOutcome {
+    async fn evict_pod(self: Arc<Self>, leaving: Arc<Leaving>, pod: PodKey) -> PodOutcome {
         debug!(%pod, reason = leaving.request.reason, "Evicting.");
-        let told = self.until_known(leaving, pod, || self.condition(&leaving.request, pod)).await;
-        if let Some(outcome) = told {
+        let condition = || self.condition(&leaving.request, &pod);
+        let told = self.until_known::<IgnoredAny>(&leaving, &pod, condition).await;
+        if let Err(outcome) = told {
             return outcome;
         }
         if !leaving.goes.get_or_init(|| true) {
             return PodOutcome::Spared;
         }
         crate::failpoint!("between-condition-and-delete");
-        self.until_known(leaving, pod, || self.delete(pod)).await.unwrap_or(PodOutcome::Leaves)
+        let deleted = self.until_known::<IgnoredAny>(&leaving, &pod, || self.delete(&pod)).await;
+        deleted.err().unwrap_or(PodOutcome::Leaves)
     }
 
-    /// Sends a write until it is known what became of it; `None` if it was done.
-    async fn until_known(
+    /// Sends a request until it is known what became of it; `Err` if it was not done.
+    async fn until_known<T: DeserializeOwned>(
         &self,
         leaving: &Leaving,
         pod: &PodKey,
         request: impl Fn() -> http::Request<Vec<u8>>,
-    ) -> Option<PodOutcome> {
+    ) -> Result<T, PodOutcome> {
         let (mut tries, mut refusals) = (0_u32, 0_u32);
         loop {
             // It may have waited for long, and what it is for may be over.
             if leaving.goes.get().is_none() && !self.is_wanted(&leaving.request).await {
                 leaving.goes.get_or_init(|| false);
             }
-            if leaving.goes.get() == Some(&false) {
-                return Some(PodOutcome::Spared);
+            let Some(turn) = self.turn().await else { return Err(PodOutcome::Stopped) };
+            if leaving.is_spared() {
+                return Err(PodOutcome::Spared);
             }
-            // While it waits it stands in nobody's way.
-            let permit = self.permits.acquire().await;
-            let Ok(permit) = permit else { return Some(PodOutcome::Stopped) };
-            let answer = answer(&self.writes.send::<IgnoredAny>(request()).await);
-            drop(permit);
+            let answer = match self.send::<T>(request(), turn).await {
+                Ok(done) => return Ok(done),
+                Err(answer) => answer,
+            };
             tries += 1;
             let backoff = RETRY_MAX.min(RETRY_MIN * 2_u32.pow(tries.min(7)));
             let wait = match answer {
-                Answer::Done => return None,
-                Answer::NotFound => return Some(PodOutcome::Leaves),
+                Answer::NotFound => return Err(PodOutcome::Leaves),
                 Answer::Fenced(message) => {
                     self.fenced.report(&message);
-                    return Some(PodOutcome::Fenced);
+                    return Err(PodOutcome::Fenced);
                 }
                 Answer::Conflict(message) => {
                     if self.is_gone(pod).await {
-                        return Some(PodOutcome::Leaves);
+                        return Err(PodOutcome::Leaves);
                     }
                     debug!(%pod, answer = message, "Eviction in conflict.");
                     backoff
                 }
                 // Also another uid, if the server says so as 422.
-                Answer::Refused(_) if self.is_gone(pod).await => return Some(PodOutcome::Leaves),
+                Answer::Refused(_) if self.is_gone(pod).await => return Err(PodOutcome::Leaves),
                 Answer::Refused(message) => {
                     warn!(%pod, answer = message, "Eviction refused.");
                     refusals += 1;
                     if refusals >= REFUSALS_MAX {
-                        return Some(PodOutcome::Refused);
+                        return Err(PodOutcome::Refused);
                     }
                     backoff
                 }
                 Answer::Throttled(patience, _) => patience,
-                Answer::Unknown(message) => {
-                    debug!(%pod, answer = message, "Eviction without a clear answer.");
+                Answer::Unknown(_) | Answer::Done => {
+                    debug!(%pod, ?answer, "Eviction without a clear answer.");
                     backoff
                 }
             };
-            tokio::time::sleep(wait).await;
+            if self.stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+                return Err(PodOutcome::Stopped);
+            }
         }
     }
 
-    /// Whether one of the pods has started, or may have: what cannot be read is left alone.
-    async fn has_started(&self, pods: &[PodKey]) -> bool {
-        for pod in pods {
-            let result = self.writes.send::<PodSight>(sight::read(&self.writes, pod)).await;
-            let started = match (answer(&result), result) {
-                (Answer::NotFound, _) => false,
-                (_, Ok(seen)) => seen.is(pod) && seen.has_started(),
-                (_, Err(_)) => true,
-            };
-            if started {
-                return true;
+    /// Waits for the right to one request; `None` if the process is ending.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.permits.acquire().await.ok()
+    }
+
+    /// One request. Who waits for another try gives its turn to others.
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: http::Request<Vec<u8>>,
+        turn: SemaphorePermit<'_>,
+    ) -> Result<T, Answer> {
+        let result = self.writes.send::<T>(request).await;
+        drop(turn);
+        let answer = answer(&result);
+        result.map_err(|_| answer)
+    }
+
+    /// Whether one of its pods has started. What cannot be read is read again: nobody goes, and nobody is spared, for an
+    /// answer that says nothing.
+    async fn has_started(self: Arc<Self>, leaving: &Arc<Leaving>) -> Result<bool, PodOutcome> {
+        let pods = leaving.request.pods.iter().cloned();
+        let looks = pods.map(|pod| Arc::clone(&self).pod_has_started(Arc::clone(leaving), pod));
+        let mut tasks: JoinSet<Result<bool, PodOutcome>> = looks.collect();
+        while let Some(looked) = tasks.join_next().await {
+            // One is enough: the other reads end here.
+            if looked.unwrap_or(Err(PodOutcome::Stopped))? {
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
+    }
+
+    async fn pod_has_started(
+        self: Arc<Self>,
+        leaving: Arc<Leaving>,
+        pod: PodKey,
+    ) -> Result<bool, PodOutcome> {
+        let read = || sight::read(&self.writes, &pod);
+        match self.until_known::<PodSight>(&leaving, &pod, read).await {
+            Ok(seen) => Ok(seen.is(&pod) && seen.has_started()),
+            // It is gone: what was started there is over.
+            Err(PodOutcome::Leaves) => Ok(false),
+            Err(outcome) => Err(outcome),
+        }
     }
 
     /// Whether the pod of that uid is gone or leaves, as far as one read says.
     async fn is_gone(&self, pod: &PodKey) -> bool {
-        let result = self.writes.send::<PodSight>(sight::read(&self.writes, pod)).await;
-        match (answer(&result), result) {
-            (Answer::NotFound, _) => true,
-            (_, Ok(seen)) => !seen.is(pod) || seen.is_leaving(),
-            (_, Err(_)) => false,
+        let Some(turn) = self.turn().await else { return false };
+        match self.send::<PodSight>(sight::read(&self.writes, pod), turn).await {
+            Ok(seen) => !seen.is(pod) || seen.is_leaving(),
+            Err(answer) => answer == Answer::NotFound,
         }
     }
 

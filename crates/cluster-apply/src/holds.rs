@@ -16,11 +16,12 @@ use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::outcome::{Answer, answer};
 use crate::pending::{Done, Pace, Paced, Pending};
-use crate::writer::Writer;
+use crate::writer::{Ends, Writer};
 use crate::writes::{Fenced, Writes};
 
 /// Writes of Holds at a time. A preemption waits for its Hold, so they must not be the bottleneck.
@@ -50,11 +51,17 @@ pub struct HoldWriter(Writer<GangKey, Wanted>);
 impl HoldWriter {
     /// Starts writing.
     pub fn start(writes: Writes, fenced: Fenced) -> Self {
-        let stop = fenced.clone();
-        Self(Writer::start(IN_FLIGHT_MAX, stop, move |gang, wanted| {
-            let (writes, fenced) = (writes.clone(), fenced.clone());
-            async move { write(&writes, &fenced, &gang, wanted).await }
+        let (stop, settled_after) = (CancellationToken::new(), writes.settled_after());
+        let ends = Ends { fenced: fenced.clone(), stop: stop.clone(), settled_after };
+        Self(Writer::start(IN_FLIGHT_MAX, ends, move |gang, wanted| {
+            let (writes, fenced, stop) = (writes.clone(), fenced.clone(), stop.clone());
+            async move { write(&writes, &fenced, &stop, &gang, wanted).await }
         }))
+    }
+
+    /// Begins no further write, and waits until those in flight are answered or their time is up.
+    pub async fn stop(&self) {
+        self.0.stop().await;
     }
 
     /// Asks for a gang's Hold to be as given, whatever it was.
@@ -83,13 +90,21 @@ fn standing(pending: &Pending<GangKey, Wanted>, gang: &GangKey, expires: Timesta
     }
 }
 
-async fn write(writes: &Writes, fenced: &Fenced, gang: &GangKey, wanted: Wanted) -> Done {
+async fn write(
+    writes: &Writes,
+    fenced: &Fenced,
+    stop: &CancellationToken,
+    gang: &GangKey,
+    wanted: Wanted,
+) -> Done {
     let result = match &wanted.0 {
         None => attempt(writes, Method::DELETE, gang, None).await,
         Some(hold) => {
             crate::failpoint!("before-hold");
             match attempt(writes, Method::POST, gang, Some(hold)).await {
-                Answer::Conflict(_) => attempt(writes, Method::PATCH, gang, Some(hold)).await,
+                Answer::Conflict(_) if !stop.is_cancelled() => {
+                    attempt(writes, Method::PATCH, gang, Some(hold)).await
+                }
                 answer => answer,
             }
         }
@@ -113,7 +128,8 @@ async fn write(writes: &Writes, fenced: &Fenced, gang: &GangKey, wanted: Wanted)
         }
         Answer::Throttled(patience, message) => {
             debug!(%gang, answer = message, "Hold throttled.");
-            tokio::time::sleep(patience.saturating_sub(Duration::from_secs(1))).await;
+            let rest = tokio::time::sleep(patience.saturating_sub(Duration::from_secs(1)));
+            stop.run_until_cancelled(rest).await;
             Done::Failed
         }
         Answer::Unknown(message) => {

@@ -34,7 +34,7 @@ mod testing;
 
 pub use binder::{BindReport, BindRequest, Binder};
 pub use events::{EventRequest, EventWriter};
-pub use evictor::{EvictOutcome, EvictReport, EvictRequest, Evictor};
+pub use evictor::{EvictCause, EvictOutcome, EvictReport, EvictRequest, Evictor};
 pub use holds::HoldWriter;
 pub use outcome::Outcome;
 pub use status::{StatusWriter, Target, Value};

@@ -96,9 +96,12 @@ pub(crate) fn answer<T>(result: &Result<T, Failure>) -> Answer {
 mod tests {
     use std::time::Duration;
 
+    use api_types::names::EPOCH_LABEL;
     use kube::core::Status;
+    use serde::Deserialize;
+    use serde_json::Value;
 
-    use super::{Answer, Failure, answer};
+    use super::{Answer, FENCE_MESSAGE, Failure, answer};
 
     fn status(code: u16, message: &str) -> Result<(), Failure> {
         Err(Failure::Request(kube::Error::Api(Status::failure(message, "").with_code(code).boxed())))
@@ -134,9 +137,27 @@ mod tests {
     }
 
     #[test]
-    fn the_fence_speaks_as_we_expect() {
-        let policy = include_str!("../../../deploy/fence.yaml");
-        assert!(policy.contains(super::FENCE_MESSAGE), "deploy/fence.yaml and FENCE_MESSAGE differ");
+    fn the_fence_speaks_as_we_expect_in_every_rule_about_the_leader_and_in_no_other() {
+        let documents = serde_norway::Deserializer::from_str(include_str!("../../../deploy/fence.yaml"));
+        let mut objects = documents.map(|document| Value::deserialize(document).expect("an object"));
+        let is_fence = |object: &Value| {
+            object["kind"] == "ValidatingAdmissionPolicy" && object["metadata"]["name"] == "warpyard-fence"
+        };
+        let fence = objects.find(is_fence).expect("the fence");
+        let mut about_the_leader = 0;
+        for rule in fence["spec"]["validations"].as_array().expect("its rules") {
+            let text = |field: &str| rule[field].as_str();
+            let expression = text("expression").expect("an expression");
+            let refuses_a_former_leader =
+                expression.contains("params.spec.holder") || expression.contains(EPOCH_LABEL);
+            about_the_leader += usize::from(refuses_a_former_leader);
+            assert!(text("message").is_some(), "it has words of its own: {expression}");
+            // Where both are there, the first is said if the second cannot be evaluated.
+            for said in [text("message"), text("messageExpression")].into_iter().flatten() {
+                assert_eq!(said.contains(FENCE_MESSAGE), refuses_a_former_leader, "{said}");
+            }
+        }
+        assert_eq!(about_the_leader, 2, "who holds the epoch, and of which epoch a bind is");
     }
 
     #[test]

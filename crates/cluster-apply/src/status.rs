@@ -13,11 +13,12 @@ use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::outcome::{Answer, answer};
 use crate::pending::{Done, Pace, Paced};
-use crate::writer::Writer;
+use crate::writer::{Ends, Writer};
 use crate::writes::{Fenced, Writes};
 
 /// Status writes at a time.
@@ -103,8 +104,9 @@ pub struct StatusWriter(Writer<Target, Value>);
 impl StatusWriter {
     /// Starts writing.
     pub fn start(writes: Writes, fenced: Fenced) -> Self {
-        let stop = fenced.clone();
-        Self(Writer::start(IN_FLIGHT_MAX, stop, move |target, value| {
+        let (stop, settled_after) = (CancellationToken::new(), writes.settled_after());
+        let ends = Ends { fenced: fenced.clone(), stop, settled_after };
+        Self(Writer::start(IN_FLIGHT_MAX, ends, move |target, value| {
             let (writes, fenced) = (writes.clone(), fenced.clone());
             async move { write(&writes, &fenced, &target, &value).await }
         }))
@@ -130,6 +132,11 @@ impl StatusWriter {
     pub async fn settled(&self, pod: &PodKey) {
         let target = Target::Pod(pod.clone());
         self.0.until(&target, |pending| (!pending.is_in_flight(&target)).then_some(())).await;
+    }
+
+    /// Begins no further write, and waits until those in flight are answered or their time is up.
+    pub async fn stop(&self) {
+        self.0.stop().await;
     }
 }
 

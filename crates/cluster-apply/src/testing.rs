@@ -1,7 +1,8 @@
-//! A scripted API server, for tests of what is made of its answers.
+//! API servers for tests of what is made of their answers: one that is scripted, and one that takes its time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,10 +37,46 @@ pub(crate) fn writes(script: Vec<(Method, u16, Value)>) -> (Writes, Script) {
             assert_eq!(*request.method(), method, "{}", request.uri());
             let query = request.uri().query().unwrap_or_default();
             assert!(query.contains("timeout=4000ms"), "{}", request.uri());
-            let mut response = Response::new(Body::from(body.to_string().into_bytes()));
-            *response.status_mut() = StatusCode::from_u16(code).expect("a code");
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response(code, &body))
         }
     });
     (Writes::new(Client::new(service, "default"), TIMEOUT), left)
+}
+
+/// Requests that a server has under way.
+#[derive(Default)]
+pub(crate) struct Traffic {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Traffic {
+    /// The most that there were at the same time.
+    pub fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+/// Writes to a server that takes a second for each request.
+pub(crate) fn slow_writes(answer: fn(&Method) -> (u16, Value)) -> (Writes, Arc<Traffic>) {
+    let traffic = Arc::<Traffic>::default();
+    let seen = Arc::clone(&traffic);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let traffic = Arc::clone(&traffic);
+        async move {
+            let now = traffic.now.fetch_add(1, Ordering::SeqCst) + 1;
+            traffic.most.fetch_max(now, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            traffic.now.fetch_sub(1, Ordering::SeqCst);
+            let (code, body) = answer(request.method());
+            Ok::<_, Infallible>(response(code, &body))
+        }
+    });
+    (Writes::new(Client::new(service, "default"), TIMEOUT), seen)
+}
+
+fn response(code: u16, body: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+    *response.status_mut() = StatusCode::from_u16(code).expect("a code");
+    response
 }

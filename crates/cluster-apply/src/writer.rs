@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::debug;
 
 use crate::pending::{Done, Paced, Pending};
 use crate::writes::Fenced;
@@ -26,6 +29,19 @@ struct Shared<K, V> {
     submitted: Notify,
     /// Those who wait for a write to end, by what is written: thousands may wait, each for another one.
     waiters: Mutex<BTreeMap<K, Arc<Notify>>>,
+    stop: CancellationToken,
+    /// The one task that writes.
+    task: TaskTracker,
+}
+
+/// When a writer ends.
+pub(crate) struct Ends {
+    /// When a write was fenced …
+    pub fenced: Fenced,
+    /// … or when it is told to.
+    pub stop: CancellationToken,
+    /// A write that is under way then has happened after this much time, or never will.
+    pub settled_after: Duration,
 }
 
 impl<K, V> Writer<K, V>
@@ -33,8 +49,8 @@ where
     K: Ord + Clone + Send + 'static,
     V: Paced + Send + 'static,
 {
-    /// Starts writing with `write`, at most `in_flight_max` at a time, until a write was fenced.
-    pub fn start<W, F>(in_flight_max: usize, fenced: Fenced, write: W) -> Self
+    /// Starts writing with `write`, at most `in_flight_max` at a time.
+    pub fn start<W, F>(in_flight_max: usize, ends: Ends, write: W) -> Self
     where
         W: Fn(K, V) -> F + Send + 'static,
         F: Future<Output = Done> + Send + 'static,
@@ -43,9 +59,18 @@ where
             pending: Mutex::new(Pending::default()),
             submitted: Notify::new(),
             waiters: Mutex::new(BTreeMap::new()),
+            stop: ends.stop.clone(),
+            task: TaskTracker::new(),
         });
-        tokio::spawn(run(Arc::clone(&shared), in_flight_max, fenced, write));
+        shared.task.spawn(run(Arc::clone(&shared), in_flight_max, ends, write));
+        shared.task.close();
         Self(shared)
+    }
+
+    /// Begins no further write, whatever is pending, and waits until those in flight have ended or their time is up.
+    pub async fn stop(&self) {
+        self.0.stop.cancel();
+        self.0.task.wait().await;
     }
 
     /// Changes what is pending, and wakes up whoever writes it.
@@ -82,6 +107,14 @@ where
     }
 }
 
+impl<K: Ord + Clone, V: Paced> Shared<K, V> {
+    /// A write has ended.
+    fn note_done(&self, key: &K, done: Done) {
+        self.lock().done(key, done, Instant::now());
+        self.look_again(key);
+    }
+}
+
 impl<K: Ord, V> Shared<K, V> {
     fn lock(&self) -> MutexGuard<'_, Pending<K, V>> {
         lock(&self.pending)
@@ -100,7 +133,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn run<K, V, W, F>(shared: Arc<Shared<K, V>>, in_flight_max: usize, fenced: Fenced, write: W)
+async fn run<K, V, W, F>(shared: Arc<Shared<K, V>>, in_flight_max: usize, ends: Ends, write: W)
 where
     K: Ord + Clone + Send + 'static,
     V: Paced + Send + 'static,
@@ -108,7 +141,7 @@ where
     F: Future<Output = Done> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
-    while !fenced.is_fenced() {
+    while !ends.fenced.is_fenced() && !ends.stop.is_cancelled() {
         let free = in_flight_max.saturating_sub(tasks.len());
         let due = shared.lock().take_due(Instant::now(), free);
         for (key, value) in due {
@@ -117,13 +150,25 @@ where
         }
         let next = shared.lock().next_due().filter(|_| tasks.len() < in_flight_max);
         tokio::select! {
+            () = ends.stop.cancelled() => {}
             () = shared.submitted.notified() => {}
             () = until(next) => {}
-            Some(Ok((key, done))) = tasks.join_next() => {
-                shared.lock().done(&key, done, Instant::now());
-                shared.look_again(&key);
+            Some(Ok((key, done))) = tasks.join_next() => shared.note_done(&key, done),
+        }
+    }
+    let in_flight = async {
+        while let Some(ended) = tasks.join_next().await {
+            if let Ok((key, done)) = ended {
+                shared.note_done(&key, done);
             }
         }
+    };
+    let drained = tokio::time::timeout(ends.settled_after, in_flight).await;
+    if drained.is_err() {
+        debug!(
+            unanswered = tasks.len(),
+            "Stopped with writes unanswered; the server has given them up by now."
+        );
     }
 }
 
@@ -131,5 +176,84 @@ async fn until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    use super::{Done, Ends, Paced, Writer};
+    use crate::pending::Pace;
+    use crate::writes::Fenced;
+
+    const IN_FLIGHT_MAX: usize = 4;
+    const SETTLED_AFTER: Duration = Duration::from_secs(5);
+
+    #[derive(Clone, PartialEq)]
+    struct Word;
+
+    impl Paced for Word {
+        fn pace(&self, _: &Self) -> Option<Pace> {
+            Some(Pace::NOW)
+        }
+
+        fn is_last(&self) -> bool {
+            false
+        }
+    }
+
+    /// A writer with 20,000 writes pending, of which each takes so long, and how many were begun.
+    fn busy_writer(write: Duration) -> (Writer<u32, Word>, Arc<AtomicUsize>) {
+        let begun = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&begun);
+        let (fenced, stop) = (Fenced::default(), CancellationToken::new());
+        let ends = Ends { fenced, stop, settled_after: SETTLED_AFTER };
+        let writer = Writer::start(IN_FLIGHT_MAX, ends, move |_: u32, _: Word| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async move {
+                tokio::time::sleep(write).await;
+                Done::Written
+            }
+        });
+        writer.change(|pending, now| {
+            for key in 0..20_000 {
+                pending.submit(key, Word, now);
+            }
+        });
+        (writer, begun)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn with_thousands_of_writes_pending_it_stops_in_the_time_of_one_and_begins_no_other() {
+        let write = Duration::from_secs(1);
+        for (write, at_most) in [(write, write), (Duration::from_hours(1), SETTLED_AFTER)] {
+            let (writer, begun) = busy_writer(write);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let asked = Instant::now();
+            writer.stop().await;
+            // The clock of tests goes in milliseconds.
+            assert!(asked.elapsed() <= at_most + Duration::from_millis(1), "{:?}", asked.elapsed());
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            assert_eq!(begun.load(Ordering::SeqCst), IN_FLIGHT_MAX);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_write_under_way_learns_its_end_while_it_stops() {
+        let (writer, _) = busy_writer(Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let waits = writer.clone();
+        let ended = async move { waits.until(&0, |pending| (!pending.is_in_flight(&0)).then_some(())).await };
+        let waiting = tokio::spawn(ended);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(!waiting.is_finished());
+        writer.stop().await;
+        tokio::time::timeout(SETTLED_AFTER, waiting).await.expect("in time").expect("no panic");
     }
 }

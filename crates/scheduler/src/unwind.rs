@@ -1,11 +1,13 @@
 //! Gangs that cannot go on as they are: bound in part with no room for the rest, or on a node that was given more than it
-//! has. Pure: from the state, and since when things have been so, to who is taken off its nodes.
+//! has. Pure but for the tokens with which it calls off what it said: from the state, and since when things have been so, to
+//! who is taken off its nodes.
 //!
 //! ```text
 //!   gang in part ──one more of its members is seen bound, or the rest lands──► starts anew
 //!        │ 45 s without progress, in which plans found no room for the rest, or its binds failed
 //!        ▼
 //!     unwound: its bound members are deleted, and it waits whole, like any other
+//!        └ called off if it gets on before the first of them was told to go
 //!
 //!   node overcommitted ──10 s──► the newest gang on it is unwound, unless it has started: then the next newest, 10 s later
 //! ```
@@ -17,9 +19,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use cluster_apply::EvictOutcome;
 use cluster_model::plan::{WaitReason, WaitingGang};
 use cluster_model::{ClusterState, Gang, GangKey, NodeId, NodeName, Place, Resources};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// A node is overcommitted for so long before anybody is taken off it: pods that end, and reports that are late, mend
 /// most of it.
@@ -34,6 +38,8 @@ pub struct Unwound {
     pub why: String,
     /// Whether it may go only if none of its members runs yet: nothing is lost then.
     pub unless_started: bool,
+    /// Cancelled when it can go on after all.
+    pub called_off: CancellationToken,
 }
 
 /// Since when things have been as they are.
@@ -43,8 +49,26 @@ pub struct Unwinding {
     in_part_max: Duration,
     in_part: BTreeMap<GangKey, InPart>,
     overcommitted: BTreeMap<NodeName, Instant>,
-    /// Gangs that were unwound, or that turned out to have started, until none of their members has a node.
-    settled: BTreeSet<GangKey>,
+    /// Gangs that were said, until it is known what became of it.
+    asked: BTreeMap<GangKey, Asked>,
+    /// Gangs that turned out to have started, until none of their members has a node.
+    started: BTreeSet<GangKey>,
+}
+
+/// A gang that is being unwound.
+#[derive(Debug)]
+struct Asked {
+    trouble: Trouble,
+    called_off: CancellationToken,
+}
+
+/// What a gang is unwound for.
+#[derive(Debug)]
+enum Trouble {
+    /// It got on by nothing since then.
+    InPart { since: Instant },
+    /// The node has too little.
+    Overcommitted(NodeName),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +86,13 @@ impl Unwinding {
             in_part_max,
             in_part: BTreeMap::new(),
             overcommitted: BTreeMap::new(),
-            settled: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            started: BTreeSet::new(),
         }
     }
 
-    /// Looks at the state after a plan, and says who is unwound now; each is said once. `failing` are gangs with members
-    /// whose last bind failed.
+    /// Looks at the state after a plan, says who is unwound now, and calls off what was said of gangs that got on. Nobody is
+    /// said again before [`Unwinding::ended`]. `failing` are gangs with members whose last bind failed.
     pub fn update(
         &mut self,
         state: &ClusterState,
@@ -75,27 +100,35 @@ impl Unwinding {
         failing: &BTreeSet<GangKey>,
         now: Instant,
     ) -> Vec<Unwound> {
-        self.settled.retain(|gang| state.gang(gang).is_some_and(has_node));
+        self.started.retain(|gang| state.gang(gang).is_some_and(has_node));
         let mut found = self.stuck(state, waiting, failing, now);
         found.extend(self.crowded(state, now));
-        for gang in &found {
-            self.settled.insert(gang.gang.clone());
-        }
+        self.call_off();
         found
     }
 
-    /// A gang could not be unwound: it is said again after as long a wait.
-    pub fn refused(&mut self, gang: &GangKey, now: Instant) {
-        if self.settled.remove(gang)
-            && let Some(part) = self.in_part.get_mut(gang)
-        {
-            part.since = now;
+    /// It is known what became of a gang that was said. One that is in part nevertheless, because the server refused or
+    /// another member was bound meanwhile, is said again after as long a wait; one that has started is not.
+    pub fn ended(&mut self, gang: &GangKey, outcome: EvictOutcome, now: Instant) {
+        if self.asked.remove(gang).is_none() {
+            return;
+        }
+        match outcome {
+            EvictOutcome::Started => {
+                self.started.insert(gang.clone());
+            }
+            EvictOutcome::Leaves | EvictOutcome::Refused => {
+                if let Some(part) = self.in_part.get_mut(gang) {
+                    part.since = now;
+                }
+            }
+            EvictOutcome::Spared | EvictOutcome::Fenced => {}
         }
     }
 
     /// When to look again though nothing happens.
     pub fn next(&self) -> Option<Instant> {
-        let parts = self.in_part.iter().filter(|(gang, _)| !self.settled.contains(*gang));
+        let parts = self.in_part.iter().filter(|(gang, _)| self.is_open(gang));
         let parts = parts.map(|(_, part)| part.since + self.in_part_max);
         parts.chain(self.overcommitted.values().map(|since| *since + OVERCOMMITTED_MAX)).min()
     }
@@ -111,8 +144,12 @@ impl Unwinding {
         let before = std::mem::take(&mut self.in_part);
         let needs_room = |it: &&WaitingGang| it.reasons.iter().all(is_about_room);
         let waits = waiting.iter().filter(needs_room).map(|it| (&it.gang, "found no room"));
-        // One that waits as well has its say above.
-        let lands = failing.iter().filter(|key| state.gang(key).is_some_and(|it| it.pending().len() == 0));
+        // One that waits as well has its say above; one whose rest is about to be planned again does not wait yet.
+        let is_planned = |key: &GangKey| waiting.iter().any(|it| it.gang == *key);
+        let lands = |key: &&GangKey| {
+            state.gang(key).is_some_and(|gang| gang.pending().len() == 0 || !is_planned(key))
+        };
+        let lands = failing.iter().filter(lands);
         let mut stuck = Vec::new();
         for (key, what) in waits.chain(lands.map(|key| (key, "could not be bound"))) {
             let Some(gang) = state.gang(key).filter(|gang| is_in_part(state, gang)) else { continue };
@@ -120,17 +157,15 @@ impl Unwinding {
             let known = before.get(key).filter(|part| part.seen == seen);
             let since = known.map_or(now, |part| part.since);
             self.in_part.insert(key.clone(), InPart { since, seen });
-            if now.duration_since(since) >= self.in_part_max && !self.settled.contains(key) {
+            if now.duration_since(since) >= self.in_part_max && self.is_open(key) {
                 let (rest, seconds) = (awaited(state, gang), self.in_part_max.as_secs());
-                stuck.push(Unwound {
-                    gang: key.clone(),
-                    // What says that it is never evicted loses nothing before it has started.
-                    unless_started: state.pod(gang.lead()).pod().terms.eviction.never,
-                    why: format!(
-                        "{seen} of its members had a node, and {rest} {what} for {seconds} s: it gives back what it \
-                         has, and starts when there is room for all, if its pods are made anew"
-                    ),
-                });
+                let why = format!(
+                    "{seen} of its members had a node, and {rest} {what} for {seconds} s: it gives back what it has, and \
+                     starts when there is room for all, if its pods are made anew"
+                );
+                // What says that it is never evicted loses nothing before it has started.
+                let unless_started = state.pod(gang.lead()).pod().terms.eviction.never;
+                stuck.push(self.ask(key.clone(), Trouble::InPart { since }, why, unless_started));
             }
         }
         stuck
@@ -139,7 +174,8 @@ impl Unwinding {
     /// The newest gang that has not started, on each node that has been overcommitted for too long.
     fn crowded(&mut self, state: &ClusterState, now: Instant) -> Vec<Unwound> {
         let before = std::mem::take(&mut self.overcommitted);
-        let mut crowded: BTreeMap<GangKey, Unwound> = BTreeMap::new();
+        // A gang may be the newest on several.
+        let mut crowded: BTreeMap<GangKey, NodeName> = BTreeMap::new();
         let nodes: BTreeMap<_, _> = state
             .nodes()
             .filter(|(id, _)| is_overcommitted(state, *id))
@@ -153,23 +189,54 @@ impl Unwinding {
             }
             // It has been dealt with: if that does not help, the next one goes after as long again.
             self.overcommitted.insert(node.name().clone(), now);
+            // Nobody else goes before it is known whether one that was asked does.
+            if node.pods().any(|pod| self.asked.contains_key(&state.pod(pod).pod().gang)) {
+                continue;
+            }
             if let Some(gang) = self.newest(state, id) {
-                let why =
-                    format!("node {} has less than its pods were given: the newest gives way", node.name());
-                crowded.insert(gang.clone(), Unwound { gang: gang.clone(), why, unless_started: true });
+                crowded.insert(gang.clone(), node.name().clone());
             }
         }
-        crowded.into_values().collect()
+        let asked = crowded.into_iter().map(|(gang, node)| {
+            let why = format!("node {node} has less than its pods were given: the newest gives way");
+            self.ask(gang, Trouble::Overcommitted(node), why, true)
+        });
+        asked.collect()
+    }
+
+    /// Notes that a gang is said.
+    fn ask(&mut self, gang: GangKey, trouble: Trouble, why: String, unless_started: bool) -> Unwound {
+        let called_off = CancellationToken::new();
+        self.asked.insert(gang.clone(), Asked { trouble, called_off: called_off.clone() });
+        Unwound { gang, why, unless_started, called_off }
+    }
+
+    /// Takes back what was said of gangs that are not as they were: those whose clock starts anew, and those whose node has
+    /// enough again.
+    fn call_off(&self) {
+        for (gang, Asked { trouble, called_off }) in &self.asked {
+            let is_as_it_was = match trouble {
+                Trouble::InPart { since } => self.in_part.get(gang).is_some_and(|part| part.since == *since),
+                Trouble::Overcommitted(node) => self.overcommitted.contains_key(node),
+            };
+            if !is_as_it_was {
+                called_off.cancel();
+            }
+        }
+    }
+
+    /// Whether a gang may be said.
+    fn is_open(&self, gang: &GangKey) -> bool {
+        !self.asked.contains_key(gang) && !self.started.contains(gang)
     }
 
     /// The gang of ours on a node that was bound last, of those that nothing was decided about; ties are broken by name.
     fn newest<'a>(&self, state: &'a ClusterState, node: NodeId) -> Option<&'a GangKey> {
         let pods = state.node(node).pods().map(|pod| state.pod(pod));
         let ours = pods.filter(|pod| pod.place() == Some(Place::Bound) && pod.pod().ours);
-        let leaves = |gang: &GangKey| {
-            self.settled.contains(gang) || state.gang(gang).is_some_and(|it| it.evicting().is_some())
-        };
-        let open = ours.filter(|pod| !pod.pod().terminating && !leaves(&pod.pod().gang));
+        let leaves = |gang: &GangKey| state.gang(gang).is_some_and(|it| it.evicting().is_some());
+        let may_leave = |gang: &GangKey| self.is_open(gang) && !leaves(gang);
+        let open = ours.filter(|pod| !pod.pod().terminating && may_leave(&pod.pod().gang));
         open.max_by_key(|pod| (pod.pod().started, &pod.pod().gang)).map(|pod| &pod.pod().gang)
     }
 }

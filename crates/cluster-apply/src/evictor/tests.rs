@@ -6,11 +6,12 @@ use cluster_model::{GangKey, PodKey};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use super::{EvictOutcome, EvictReport, EvictRequest, Evictor};
+use super::{EvictCause, EvictOutcome, EvictReport, EvictRequest, Evictor};
 use crate::holds::HoldWriter;
-use crate::testing::{FENCE, Script, status, writes};
-use crate::writes::Fenced;
+use crate::testing::{FENCE, Script, slow_writes, status, writes};
+use crate::writes::{Fenced, Writes};
 
 fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
     EvictRequest {
@@ -18,8 +19,7 @@ fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
         pods: vec![PodKey::new("ns", "pod", "uid")],
         reason: "PreemptionByWarpyard",
         message: "gives way for ns/claimant".to_owned(),
-        after,
-        unless_started: false,
+        cause: EvictCause::Claim { claimant: claimant(), after },
     }
 }
 
@@ -35,6 +35,10 @@ struct Stage {
 impl Stage {
     fn new(script: Vec<(Method, u16, Value)>) -> Self {
         let (writes, left) = writes(script);
+        Self::on(writes, left)
+    }
+
+    fn on(writes: Writes, left: Script) -> Self {
         let fenced = Fenced::default();
         let holds = HoldWriter::start(writes.clone(), fenced.clone());
         let (sender, reports) = mpsc::unbounded_channel();
@@ -185,7 +189,7 @@ async fn nobody_is_told_to_go_before_the_hold_is_written_and_nobody_without_one(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
+async fn who_may_go_only_before_it_starts_stays_once_it_has() {
     let seen = |phase: &str| json!({ "metadata": { "uid": "uid" }, "status": { "phase": phase } });
     let pending = |field: &str, state: &Value| json!({ "metadata": { "uid": "uid" }, "status": { "phase": "Pending", field: [state] } });
     let initializes = json!({ "state": { "running": { "startedAt": "2026-11-15T00:00:00Z" } } });
@@ -193,10 +197,10 @@ async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
     let again = json!({ "state": { "waiting": {} }, "lastState": { "terminated": { "exitCode": 1 } } });
     let pulls = json!({ "state": { "waiting": { "reason": "ContainerCreating" } }, "lastState": {} });
     for (script, expect) in [
-        (vec![(Method::GET, 200, seen("Running"))], EvictOutcome::Spared),
-        (vec![(Method::GET, 200, pending("initContainerStatuses", &initializes))], EvictOutcome::Spared),
-        (vec![(Method::GET, 200, pending("initContainerStatuses", &again))], EvictOutcome::Spared),
-        (vec![(Method::GET, 200, pending("containerStatuses", &ended))], EvictOutcome::Spared),
+        (vec![(Method::GET, 200, seen("Running"))], EvictOutcome::Started),
+        (vec![(Method::GET, 200, pending("initContainerStatuses", &initializes))], EvictOutcome::Started),
+        (vec![(Method::GET, 200, pending("initContainerStatuses", &again))], EvictOutcome::Started),
+        (vec![(Method::GET, 200, pending("containerStatuses", &ended))], EvictOutcome::Started),
         (
             vec![
                 (Method::GET, 200, pending("containerStatuses", &pulls)),
@@ -205,7 +209,6 @@ async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
             ],
             EvictOutcome::Leaves,
         ),
-        (vec![(Method::GET, 500, status(500, "who knows"))], EvictOutcome::Spared),
         (
             vec![
                 (Method::GET, 200, seen("Pending")),
@@ -215,8 +218,107 @@ async fn who_may_go_only_before_it_starts_is_spared_once_it_has() {
             EvictOutcome::Leaves,
         ),
     ] {
-        let (report, _) =
-            evict_as(EvictRequest { unless_started: true, ..request(Vec::new()) }, script).await;
+        let (report, _) = evict_as(unless_started(), script).await;
         assert_eq!(report.outcome, expect);
+    }
+}
+
+fn unless_started() -> EvictRequest {
+    unwinding(true, CancellationToken::new())
+}
+
+fn unwinding(unless_started: bool, called_off: CancellationToken) -> EvictRequest {
+    EvictRequest { cause: EvictCause::Unwinding { unless_started, called_off }, ..request(Vec::new()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unwinding_that_is_called_off_before_anybody_was_told_deletes_nobody() {
+    let unclear = |method: Method| (method, 500, status(500, "who knows"));
+    for (unless_started, script) in
+        [(false, vec![unclear(Method::PATCH)]), (true, vec![unclear(Method::GET)])]
+    {
+        let called_off = CancellationToken::new();
+        let mut stage = Stage::new(script);
+        stage.evictor.evict(unwinding(unless_started, called_off.clone()));
+        // The first try fails; before the next one it is called off. Another try would find no answer in the script.
+        stage.played().await;
+        called_off.cancel();
+        assert_eq!(stage.report(Duration::from_mins(1)).await.outcome, EvictOutcome::Spared);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gang_of_which_one_pod_was_told_is_unwound_whole_though_that_is_called_off() {
+    let called_off = CancellationToken::new();
+    let told = || (Method::PATCH, 200, json!({}));
+    let mut stage = Stage::new(vec![told(), (Method::DELETE, 500, status(500, "who knows"))]);
+    stage.evictor.evict(unwinding(false, called_off.clone()));
+    stage.played().await;
+    called_off.cancel();
+    stage.left.lock().expect("the script").push_back((Method::DELETE, 200, json!({})));
+    assert_eq!(stage.report(Duration::from_mins(1)).await.outcome, EvictOutcome::Leaves);
+    assert!(stage.is_played());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_says_for_whom_it_was() {
+    let gone = |method: Method| (method, 404, status(404, "gone"));
+    let (claimed, _) = evict_as(request(Vec::new()), vec![gone(Method::PATCH)]).await;
+    assert_eq!(claimed.claimant, Some(claimant()));
+    let (unwound, _) = evict_as(unless_started(), vec![gone(Method::GET), gone(Method::PATCH)]).await;
+    assert_eq!(unwound.claimant, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_without_a_clear_answer_does_not_say_that_a_pod_has_started() {
+    let unclear = || [429, 500, 504].map(|code| (Method::GET, code, status(code, "who knows")));
+    let seen = |phase: &str| json!({ "metadata": { "uid": "uid" }, "status": { "phase": phase } });
+    let told_and_deleted = vec![(Method::PATCH, 200, json!({})), (Method::DELETE, 200, json!({}))];
+    for (phase, rest, expect) in
+        [("Pending", told_and_deleted, EvictOutcome::Leaves), ("Running", Vec::new(), EvictOutcome::Started)]
+    {
+        let read = (Method::GET, 200, seen(phase));
+        let script = unclear().into_iter().chain([read]).chain(rest).collect();
+        let (report, _) = evict_as(unless_started(), script).await;
+        assert_eq!(report.outcome, expect, "{phase}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_be_read_is_not_taken_for_started() {
+    // A refusal is followed by a look whether the pod is gone.
+    let refused = (0..2 * super::REFUSALS_MAX).map(|_| (Method::GET, 403, status(403, "no right")));
+    let (report, _) = evict_as(unless_started(), refused.collect()).await;
+    assert_eq!(report.outcome, EvictOutcome::Refused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_without_an_answer_do_not_keep_the_evictor_from_stopping() {
+    let mut stage = Stage::new((0..100).map(|_| (Method::GET, 500, status(500, "down"))).collect());
+    stage.evictor.evict(unless_started());
+    let reported = tokio::time::timeout(Duration::from_mins(1), stage.reports.recv()).await;
+    assert!(reported.is_err(), "nothing is known: {reported:?}");
+    // It waits for another try: nothing is under way.
+    tokio::time::timeout(Duration::from_secs(1), stage.evictor.stop()).await.expect("it stops at once");
+    assert_eq!(stage.reports.recv().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gangs_pods_are_read_together_and_every_request_counts_as_under_way() {
+    type Server = fn(&Method) -> (u16, Value);
+    // Each pod is read, told and deleted.
+    let lets_them_go: Server = |_| (200, pod("uid", false));
+    // Each pod is in conflict, and is read to learn that it is gone.
+    let has_others: Server =
+        |method| if *method == Method::GET { (200, pod("other", false)) } else { (409, status(409, "uid")) };
+    for (server, request) in [(lets_them_go, unless_started()), (has_others, request(Vec::new()))] {
+        let (writes, traffic) = slow_writes(server);
+        let mut stage = Stage::on(writes, Script::default());
+        let pods = (0..100).map(|index| PodKey::new("ns", format!("pod-{index}"), "uid")).collect();
+        stage.evictor.evict(EvictRequest { pods, ..request });
+        // At most 300 requests of a second, 32 at a time.
+        let report = stage.report(Duration::from_secs(15)).await;
+        assert_eq!(report.outcome, EvictOutcome::Leaves);
+        assert_eq!(traffic.most(), super::IN_FLIGHT_MAX);
     }
 }

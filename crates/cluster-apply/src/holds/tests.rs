@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use api_types::hold::HoldSpec;
+use api_types::hold::{HeldMember, HoldSpec, HoldVictim};
 use cluster_model::GangKey;
 use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::HoldWriter;
+use super::{HoldWriter, body};
 use crate::testing::{FENCE, Script, status, writes};
 use crate::writes::Fenced;
 
@@ -89,4 +89,17 @@ async fn who_waits_for_a_hold_is_not_served_by_the_next_one() {
     holds.write(gang(), HoldSpec { expires: Time(later), ..hold() });
     assert!(!holds.is_written(&gang(), Timestamp::UNIX_EPOCH).await, "another one is wanted");
     assert!(holds.is_written(&gang(), later).await);
+}
+
+#[test]
+fn a_hold_that_replaces_another_leaves_nothing_of_it() {
+    let member = HeldMember { uid: "uid".to_owned(), node: "node".to_owned() };
+    let victim =
+        HoldVictim { namespace: "ns".to_owned(), gang: "victim".to_owned(), uids: vec!["old".to_owned()] };
+    let before = body("name", &HoldSpec { members: vec![member], victims: vec![victim], ..hold() });
+    let after = body("name", &hold());
+    assert_eq!(after["spec"]["victims"], json!([]));
+    // What a merge patch does not name stays as it was.
+    let fields = |body: &Value| body["spec"].as_object().expect("a spec").keys().cloned().collect::<Vec<_>>();
+    assert_eq!(fields(&after), fields(&before));
 }

@@ -144,7 +144,8 @@ pub struct Outputs {
 impl Outputs {
     /// Begins nothing more, and waits for what is under way, for as long as the server takes to give it up.
     pub async fn stop(self) {
-        tokio::join!(self.binder.stop(), self.evictor.stop());
+        let Self { binder, evictor, holds, events, status, .. } = self;
+        tokio::join!(binder.stop(), evictor.stop(), holds.stop(), events.stop(), status.stop());
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::conditions::pod::PREEMPTED;
 use api_types::hold::{HeldMember, HoldVictim};
-use cluster_apply::EvictRequest;
+use cluster_apply::{EvictCause, EvictRequest};
 use cluster_model::plan::{EvictionReason, Hold, MemberPlacement};
 use cluster_model::{ClusterState, GangKey, Place, PodKey};
 use jiff::Timestamp;
@@ -74,15 +74,9 @@ impl Planner {
         pods.retain(is_old);
         if !pods.is_empty() {
             let message = explain::eviction(claimant, &hold.why);
-            let (after, unless_started) = (vec![(claimant.clone(), hold.expires.0)], false);
-            self.outputs.evictor.evict(EvictRequest {
-                gang,
-                pods,
-                reason: PREEMPTED,
-                message,
-                after,
-                unless_started,
-            });
+            let after = vec![(claimant.clone(), hold.expires.0)];
+            let cause = EvictCause::Claim { claimant: claimant.clone(), after };
+            self.outputs.evictor.evict(EvictRequest { gang, pods, reason: PREEMPTED, message, cause });
         }
     }
 }

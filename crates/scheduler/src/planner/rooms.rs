@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::conditions::pod::{PREEMPTED, START_FAILED};
 use api_types::hold::{HeldMember, HoldSpec, HoldVictim};
-use cluster_apply::{EventRequest, EvictOutcome, EvictReport, EvictRequest};
+use cluster_apply::{EventRequest, EvictCause, EvictOutcome, EvictReport, EvictRequest};
 use cluster_model::plan::{Eviction, GangPlacement, Hold, Plan};
 use cluster_model::{ClusterState, GangKey, Place, PodKey};
 use jiff::Timestamp;
@@ -139,18 +139,11 @@ impl Planner {
     pub(super) fn unwind(&mut self, now: Instant) {
         let failing = self.failing_gangs();
         let found = self.unwinding.update(&self.state, &self.waiting, &failing, now);
-        for Unwound { gang, why, unless_started } in found {
+        for Unwound { gang, why, unless_started, called_off } in found {
             let pods = pods_to_leave(&self.state, &gang);
             warn!(%gang, pods = pods.len(), why, "Unwinding gang.");
-            let (reason, after) = (START_FAILED, Vec::new());
-            self.outputs.evictor.evict(EvictRequest {
-                gang,
-                pods,
-                reason,
-                message: why,
-                after,
-                unless_started,
-            });
+            let (reason, cause) = (START_FAILED, EvictCause::Unwinding { unless_started, called_off });
+            self.outputs.evictor.evict(EvictRequest { gang, pods, reason, message: why, cause });
         }
     }
 
@@ -163,26 +156,32 @@ impl Planner {
 
     /// Who leaves is seen in the watch; who was spared may be asked again.
     pub(super) fn settle_eviction(&mut self, report: &EvictReport) {
-        match report.outcome {
-            EvictOutcome::Leaves | EvictOutcome::Fenced => {}
-            // One that was to be unwound and has started stays noted, and is not asked again.
-            EvictOutcome::Spared => self.state.spare(&report.gang),
-            EvictOutcome::Refused => self.keep_refused(&report.gang),
+        let EvictReport { gang, claimant, outcome, .. } = report;
+        if *outcome == EvictOutcome::Refused {
+            error!(%gang, "A gang cannot be evicted.");
+        }
+        match claimant {
+            Some(claimant) => self.settle_claim(gang, claimant, *outcome),
+            None => self.unwinding.ended(gang, *outcome, Instant::now()),
         }
     }
 
-    /// A gang cannot be evicted: it stays, and may be asked for others. Its claimant looks elsewhere at once, and does not
-    /// ask it again.
-    fn keep_refused(&mut self, gang: &GangKey) {
-        error!(%gang, "A gang cannot be evicted.");
-        let claimant = self.state.gang(gang).and_then(|known| known.evicting()).cloned();
-        self.state.stop_evicting(gang);
-        if let Some(claimant) = claimant {
-            self.state.release(&claimant);
-            // Where it was to be moved to.
-            self.state.release(gang);
+    fn settle_claim(&mut self, gang: &GangKey, claimant: &GangKey, outcome: EvictOutcome) {
+        // It says nothing about one that gives way for somebody else by now.
+        if self.state.gang(gang).and_then(|known| known.evicting()) != Some(claimant) {
+            return;
         }
-        self.unwinding.refused(gang, Instant::now());
+        match outcome {
+            EvictOutcome::Leaves | EvictOutcome::Fenced => {}
+            EvictOutcome::Spared | EvictOutcome::Started => self.state.spare(gang),
+            // It stays, and may be asked for others. Its claimant looks elsewhere at once, and does not ask it again.
+            EvictOutcome::Refused => {
+                self.state.stop_evicting(gang);
+                self.state.release(claimant);
+                // Where it was to be moved to.
+                self.state.release(gang);
+            }
+        }
     }
 }
 
@@ -233,8 +232,10 @@ fn evict_request(
         pods,
         reason: PREEMPTED,
         message: explain::eviction(&eviction.claimant, explain::rule(eviction.why)),
-        after: awaited.filter_map(|gang| Some((gang.clone(), *expires.get(gang)?))).collect(),
-        unless_started: false,
+        cause: EvictCause::Claim {
+            claimant: eviction.claimant.clone(),
+            after: awaited.filter_map(|gang| Some((gang.clone(), *expires.get(gang)?))).collect(),
+        },
     }
 }
 
@@ -242,34 +243,94 @@ fn evict_request(
 mod tests {
     use std::time::Duration;
 
-    use cluster_apply::{EvictOutcome, EvictReport};
+    use cluster_apply::{BindReport, EvictOutcome, EvictReport, Outcome};
     use cluster_model::plan::{Hold, MemberPlacement};
-    use cluster_model::{Change, GangKey, Node, Pod, PodKey};
+    use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
     use jiff::Timestamp;
+    use tokio::time::Instant;
 
+    use crate::planner::Planner;
     use crate::planner::testing::planner;
 
-    #[tokio::test]
-    async fn who_cannot_be_evicted_stays_and_its_claimant_asks_others() {
-        let key = |name: &str| GangKey::new("ns", name);
+    fn key(name: &str) -> GangKey {
+        GangKey::new("ns", name)
+    }
+
+    /// A victim that gives way for a claimant, for which room is held.
+    fn preempting() -> Planner {
         let pod = |name: &str| Pod::new(PodKey::new("ns", name, name), key(name));
         let mut planner = planner();
         planner.state.apply(Change::Node(Node::new("node")));
         planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..pod("victim") }));
         planner.state.apply(Change::Pod(pod("claimant")));
-        let (victim, claimant) = (key("victim"), key("claimant"));
-        planner.state.mark_evicting(&victim, &claimant);
+        planner.state.mark_evicting(&key("victim"), &key("claimant"));
         let member = MemberPlacement {
             pod: PodKey::new("ns", "claimant", "claimant"),
             node: "node".into(),
             devices: Vec::new(),
         };
-        let hold = Hold { gang: claimant.clone(), members: vec![member], expires: Timestamp::MAX };
+        let hold = Hold { gang: key("claimant"), members: vec![member], expires: Timestamp::MAX };
         planner.state.hold(&hold).expect("it waits");
-        let outcome = EvictOutcome::Refused;
-        planner.settle_eviction(&EvictReport { gang: victim.clone(), outcome, took: Duration::ZERO });
+        planner
+    }
+
+    /// What became of the victim, as it was to go for somebody, or to be unwound.
+    fn report(claimant: Option<&str>, outcome: EvictOutcome) -> EvictReport {
+        let claimant = claimant.map(key);
+        EvictReport { gang: key("victim"), claimant, outcome, took: Duration::ZERO }
+    }
+
+    #[tokio::test]
+    async fn who_cannot_be_evicted_stays_and_its_claimant_asks_others() {
+        let mut planner = preempting();
+        planner.settle_eviction(&report(Some("claimant"), EvictOutcome::Refused));
         assert_eq!(planner.state.evicting_gangs().len(), 0, "it may be asked for others, and be unwound");
-        assert!(planner.state.was_evicted_for(&victim, &claimant), "the same does not ask it again");
+        let was_asked = planner.state.was_evicted_for(&key("victim"), &key("claimant"));
+        assert!(was_asked, "the same does not ask it again");
         assert_eq!(planner.state.held_gangs().len(), 0, "the claimant looks elsewhere");
+    }
+
+    #[tokio::test]
+    async fn who_is_spared_may_be_asked_again_by_the_same() {
+        let mut planner = preempting();
+        planner.settle_eviction(&report(Some("claimant"), EvictOutcome::Spared));
+        assert_eq!(planner.state.evicting_gangs().len(), 0);
+        assert!(!planner.state.was_evicted_for(&key("victim"), &key("claimant")));
+    }
+
+    #[tokio::test]
+    async fn what_became_of_an_unwinding_or_for_another_claimant_does_not_settle_a_preemption() {
+        for claimant in [None, Some("another")] {
+            for outcome in [EvictOutcome::Spared, EvictOutcome::Started, EvictOutcome::Refused] {
+                let mut planner = preempting();
+                planner.settle_eviction(&report(claimant, outcome));
+                let said = format!("{outcome:?} for {claimant:?}");
+                assert_eq!(planner.state.evicting_gangs().len(), 1, "it still gives way: {said}");
+                assert_eq!(planner.state.held_gangs().len(), 1, "its room is still kept: {said}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_gang_that_could_not_be_unwound_is_asked_again() {
+        let gang = key("gang");
+        let member =
+            |name: &str| Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), gang.clone()) };
+        let mut planner = planner();
+        let allocatable = Resources { pods: 10, ..Resources::default() };
+        planner.state.apply(Change::Node(Node { allocatable, ..Node::new("node") }));
+        planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
+        planner.state.apply(Change::Pod(member("rest")));
+        let pod = PodKey::new("ns", "rest", "rest");
+        planner.state.assume(&pod, &"node".into()).expect("it waits");
+        let outcome = Outcome::Refused("no".to_owned());
+        planner.settle(BindReport { pod, node: "node".into(), outcome, took: Duration::ZERO });
+        planner.unwind(Instant::now());
+        let due = planner.unwinding.next().expect("it is in part");
+        planner.unwind(due);
+        assert_eq!(planner.unwinding.next(), None, "it was told to go");
+        let outcome = EvictOutcome::Refused;
+        planner.settle_eviction(&EvictReport { gang, claimant: None, outcome, took: Duration::ZERO });
+        assert!(planner.unwinding.next().is_some());
     }
 }

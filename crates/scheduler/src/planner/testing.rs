@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Writes};
@@ -15,7 +16,15 @@ use crate::tell::learned::Teller;
 
 /// It has an empty cluster, and decides as installed.
 pub(super) fn planner() -> Planner {
-    let service = tower::service_fn(|_: http::Request<Body>| {
+    planner_and_requests().0
+}
+
+/// The same, and how many requests the API server got.
+pub(super) fn planner_and_requests() -> (Planner, Arc<AtomicUsize>) {
+    let requests = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&requests);
+    let service = tower::service_fn(move |_: http::Request<Body>| {
+        count.fetch_add(1, Ordering::SeqCst);
         std::future::pending::<Result<http::Response<Body>, Infallible>>()
     });
     let writes = Writes::new(kube::Client::new(service, "default"), Duration::from_secs(4));
@@ -42,5 +51,5 @@ pub(super) fn planner() -> Planner {
         spans: None,
     };
     let settings = Settings { policy: Policy::installed(), unwind_after: Duration::from_secs(45) };
-    Planner::new(settings, outputs, Leftovers::default())
+    (Planner::new(settings, outputs, Leftovers::default()), requests)
 }

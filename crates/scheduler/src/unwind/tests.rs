@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster_apply::EvictOutcome;
 use cluster_model::plan::{WaitReason, WaitingGang};
 use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Resources};
 use jiff::Timestamp;
@@ -135,7 +136,10 @@ fn on_a_node_that_has_too_little_the_newest_goes_and_then_the_next_newest() {
     let found = unwinding.update(&state, &[], &BTreeSet::new(), due);
     assert_eq!(found.iter().map(|it| (&*it.gang.name, it.unless_started)).collect::<Vec<_>>(), [("b", true)]);
     assert!(names(&mut unwinding, &state, &[], due).is_empty(), "it gets time to leave");
-    assert_eq!(names(&mut unwinding, &state, &[], due + OVERCOMMITTED_MAX), ["a"], "the other had started");
+    let later = due + OVERCOMMITTED_MAX;
+    assert!(names(&mut unwinding, &state, &[], later).is_empty(), "nobody knows yet whether it leaves");
+    unwinding.ended(&gang("b"), EvictOutcome::Started, later);
+    assert_eq!(names(&mut unwinding, &state, &[], later + OVERCOMMITTED_MAX), ["a"]);
 }
 
 #[test]
@@ -167,6 +171,25 @@ fn a_gang_whose_rest_cannot_be_bound_is_unwound_though_it_never_waits() {
         let now = start + Duration::from_secs(seconds);
         assert!(names_of(&mut slow, &state, &[], now).is_empty(), "its binds are under way, and none failed");
     }
+}
+
+#[test]
+fn a_gang_whose_rest_is_about_to_be_planned_again_after_a_failed_bind_did_not_get_on() {
+    let failing = BTreeSet::from([gang("a")]);
+    let mut state = cluster(8, &[member("a", 0, Some(("node", 1))), member("a", 1, None)]);
+    let rest = PodKey::new("ns", "a-1", "uid-a-1");
+    state.assume(&rest, &"node".into()).expect("it waits");
+    let start = Instant::now();
+    let due = start + IN_PART_MAX;
+    let mut unwinding = Unwinding::new(IN_PART_MAX);
+    assert!(unwinding.update(&state, &[], &failing, start).is_empty());
+    // It has no node again, and no plan was made since.
+    state.forget(&rest);
+    assert!(unwinding.update(&state, &[], &failing, start + IN_PART_MAX / 2).is_empty());
+    let found = unwinding.update(&state, &[], &failing, due);
+    assert_eq!(found.len(), 1, "the clock did not start anew");
+    assert!(unwinding.update(&state, &[], &failing, due).is_empty());
+    assert!(!found[0].called_off.is_cancelled());
 }
 
 #[test]
@@ -218,18 +241,94 @@ fn who_is_never_evicted_is_unwound_only_before_it_starts() {
 }
 
 #[test]
-fn an_unwinding_that_was_refused_is_tried_again_after_a_wait() {
+fn an_unwinding_after_which_a_gang_is_still_in_part_is_tried_again_after_a_wait() {
     let state = cluster(4, &[member("a", 0, Some(("node", 1))), member("a", 1, None)]);
     let waiting = [waits("a")];
     let start = Instant::now();
+    let due = start + IN_PART_MAX;
+    // A member that was bound meanwhile was not told to leave.
+    for outcome in [EvictOutcome::Refused, EvictOutcome::Leaves] {
+        let mut unwinding = Unwinding::new(IN_PART_MAX);
+        assert!(names(&mut unwinding, &state, &waiting, start).is_empty());
+        assert_eq!(names(&mut unwinding, &state, &waiting, due), ["a"]);
+        unwinding.ended(&gang("a"), outcome, due);
+        assert_eq!(unwinding.next(), Some(due + IN_PART_MAX));
+        assert!(names(&mut unwinding, &state, &waiting, due).is_empty(), "not at once");
+        assert_eq!(names(&mut unwinding, &state, &waiting, due + IN_PART_MAX), ["a"]);
+    }
+}
+
+#[test]
+fn who_has_started_is_not_asked_again() {
+    let state = cluster(4, &[member("a", 0, Some(("node", 1))), member("a", 1, None)]);
+    let waiting = [waits("a")];
+    let start = Instant::now();
+    let due = start + IN_PART_MAX;
     let mut unwinding = Unwinding::new(IN_PART_MAX);
     assert!(names(&mut unwinding, &state, &waiting, start).is_empty());
-    let due = start + IN_PART_MAX;
     assert_eq!(names(&mut unwinding, &state, &waiting, due), ["a"]);
-    unwinding.refused(&gang("a"), due);
-    assert_eq!(unwinding.next(), Some(due + IN_PART_MAX));
-    assert!(names(&mut unwinding, &state, &waiting, due).is_empty(), "not at once");
-    assert_eq!(names(&mut unwinding, &state, &waiting, due + IN_PART_MAX), ["a"]);
+    unwinding.ended(&gang("a"), EvictOutcome::Started, due);
+    assert!(names(&mut unwinding, &state, &waiting, due + IN_PART_MAX * 2).is_empty());
+    assert_eq!(unwinding.next(), None);
+}
+
+#[test]
+fn an_unwinding_is_called_off_when_the_gang_gets_on() {
+    let size = |size: u32| move |pod: Pod| Pod { gang_size: Some(size), ..pod };
+    let rest = member("a", 1, Some(("node", 2)));
+    for (members, is_whole) in [(2, true), (3, false)] {
+        let pods = [member("a", 0, Some(("node", 1))), member("a", 1, None)];
+        let third = (!is_whole).then(|| member("a", 2, None));
+        let pods: Vec<Pod> = pods.into_iter().chain(third).map(size(members)).collect();
+        let mut state = cluster(8, &pods);
+        let start = Instant::now();
+        let due = start + IN_PART_MAX;
+        let mut unwinding = Unwinding::new(IN_PART_MAX);
+        assert!(names(&mut unwinding, &state, &[waits("a")], start).is_empty());
+        let found = unwinding.update(&state, &[waits("a")], &BTreeSet::new(), due);
+        assert_eq!(found.len(), 1);
+        let called_off = &found[0].called_off;
+        assert!(names(&mut unwinding, &state, &[waits("a")], due).is_empty());
+        assert!(!called_off.is_cancelled(), "it is as it was");
+        state.apply(Change::Pod(size(members)(rest.clone())));
+        let waiting: Vec<WaitingGang> = (!is_whole).then(|| waits("a")).into_iter().collect();
+        assert!(names(&mut unwinding, &state, &waiting, due).is_empty());
+        assert!(called_off.is_cancelled(), "one more of {members} has its node");
+        // If that does not last, it is asked again.
+        unwinding.ended(&gang("a"), EvictOutcome::Spared, due);
+        if !is_whole {
+            assert_eq!(names(&mut unwinding, &state, &waiting, due + IN_PART_MAX), ["a"]);
+        }
+    }
+}
+
+#[test]
+fn an_unwinding_is_called_off_when_the_rest_of_the_gang_is_placed() {
+    let mut state = cluster(8, &[member("a", 0, Some(("node", 1))), member("a", 1, None)]);
+    let start = Instant::now();
+    let mut unwinding = Unwinding::new(IN_PART_MAX);
+    assert!(names(&mut unwinding, &state, &[waits("a")], start).is_empty());
+    let found = unwinding.update(&state, &[waits("a")], &BTreeSet::new(), start + IN_PART_MAX);
+    state.assume(&PodKey::new("ns", "a-1", "uid-a-1"), &"node".into()).expect("it waits");
+    assert!(names(&mut unwinding, &state, &[], start + IN_PART_MAX).is_empty());
+    assert!(found[0].called_off.is_cancelled(), "what it has is not given back while the rest is bound");
+}
+
+#[test]
+fn an_unwinding_is_called_off_when_its_node_has_enough_again() {
+    let pods = [member("a", 0, Some(("node", 1))), member("a", 1, Some(("node", 1)))];
+    let mut state = cluster(4, &pods);
+    let start = Instant::now();
+    let mut unwinding = Unwinding::new(IN_PART_MAX);
+    assert!(names(&mut unwinding, &state, &[], start).is_empty());
+    let due = start + OVERCOMMITTED_MAX;
+    let found = unwinding.update(&state, &[], &BTreeSet::new(), due);
+    assert_eq!(found.len(), 1);
+    assert!(names(&mut unwinding, &state, &[], due).is_empty());
+    assert!(!found[0].called_off.is_cancelled(), "it is as it was");
+    state.apply(node(8));
+    assert!(names(&mut unwinding, &state, &[], due).is_empty());
+    assert!(found[0].called_off.is_cancelled());
 }
 
 #[test]
