@@ -5,7 +5,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::ObjectMeta;
 
 use crate::near::selector;
-use crate::slim::{null_is_default, resource_like};
+use crate::slim::{null_is_default, resource_like, slim_metadata};
 use crate::slim_near::SlimLabelSelector;
 
 /// A `PodDisruptionBudget` as we read it.
@@ -13,6 +13,7 @@ use crate::slim_near::SlimLabelSelector;
 #[serde(default)]
 pub struct SlimBudget {
     /// Name and generation.
+    #[serde(deserialize_with = "slim_metadata")]
     pub metadata: ObjectMeta,
     /// Whom it covers.
     #[serde(deserialize_with = "null_is_default")]
