@@ -1,11 +1,11 @@
 //! Disruption budgets: whom they cover, and how many of those may go at present.
 
-use cluster_model::{Budget, BudgetKey, Change, Selector};
+use cluster_model::{Budget, BudgetCounts, BudgetKey, Change, Selector};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::ObjectMeta;
 
 use crate::near::selector;
-use crate::slim::{null_is_default, resource_like};
+use crate::slim::{null_is_default, resource_like, slim_metadata};
 use crate::slim_near::SlimLabelSelector;
 
 /// A `PodDisruptionBudget` as we read it.
@@ -13,6 +13,7 @@ use crate::slim_near::SlimLabelSelector;
 #[serde(default)]
 pub struct SlimBudget {
     /// Name and generation.
+    #[serde(deserialize_with = "slim_metadata")]
     pub metadata: ObjectMeta,
     /// Whom it covers.
     #[serde(deserialize_with = "null_is_default")]
@@ -36,6 +37,12 @@ pub struct SlimBudgetSpec {
 pub struct SlimBudgetStatus {
     /// So many may go at present.
     pub disruptions_allowed: i32,
+    /// Pods that are well.
+    pub current_healthy: i32,
+    /// How many must be.
+    pub desired_healthy: i32,
+    /// All pods that it covers.
+    pub expected_pods: i32,
     /// The generation that this was reckoned for.
     pub observed_generation: Option<i64>,
 }
@@ -52,7 +59,13 @@ pub fn budget_change(slim: &SlimBudget) -> Change {
         Err(_) => (Some(Selector::default()), false),
     };
     let allowed = if is_fresh && is_read { allowed } else { 0 };
-    Change::Budget(Budget { key: key(slim), selector, allowed, told: 0 })
+    let counts = BudgetCounts {
+        healthy: status.current_healthy,
+        desired: status.desired_healthy,
+        expected: status.expected_pods,
+        generation: status.observed_generation.unwrap_or(0),
+    };
+    Change::Budget(Budget { key: key(slim), selector, allowed, counts, told: 0 })
 }
 
 /// What a budget that was deleted means.
@@ -97,5 +110,20 @@ mod tests {
         assert!(read(&json!({ "selector": {} }), 3, 2).selector.is_some_and(|it| it.is_everything()));
         let odd = json!({ "selector": { "matchExpressions": [{ "key": "a", "operator": "Near" }] } });
         assert_eq!(read(&odd, 3, 2).allowed, 0, "nobody knows whom it covers");
+    }
+
+    #[test]
+    fn a_word_of_its_maker_differs_from_a_touch_of_its_metadata() {
+        let read = |version: &str, healthy: i32| {
+            let slim: SlimBudget = serde_json::from_value(json!({
+                "metadata": { "namespace": "team", "name": "b", "resourceVersion": version },
+                "spec": { "minAvailable": 1, "selector": {} },
+                "status": { "disruptionsAllowed": 1, "currentHealthy": healthy },
+            }))
+            .unwrap();
+            budget_change(&slim)
+        };
+        assert_eq!(read("1", 2), read("2", 2));
+        assert_ne!(read("2", 2), read("3", 1));
     }
 }

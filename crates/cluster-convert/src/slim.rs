@@ -362,6 +362,8 @@ fn is_kept(annotation: &str) -> bool {
         || annotation == crate::pod::COMPLETION_INDEX
 }
 
+/// Metadata without what nobody here reads. Managed fields above all: whoever may write an object may write times into
+/// them, also some that our types cannot hold, and then no list with the object in it could be read.
 pub(crate) fn slim_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -371,6 +373,7 @@ pub(crate) fn slim_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
         namespace: Option<String>,
         uid: Option<String>,
         resource_version: Option<String>,
+        generation: Option<i64>,
         labels: Option<BTreeMap<String, String>>,
         #[serde(deserialize_with = "our_annotations")]
         annotations: Option<BTreeMap<String, String>>,
@@ -385,6 +388,7 @@ pub(crate) fn slim_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
         namespace: metadata.namespace,
         uid: metadata.uid,
         resource_version: metadata.resource_version,
+        generation: metadata.generation,
         labels: metadata.labels,
         annotations: metadata.annotations,
         owner_references: metadata.owner_references,

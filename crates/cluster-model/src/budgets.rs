@@ -29,8 +29,25 @@ pub struct Budget {
     pub selector: Option<Selector>,
     /// So many at present, those that leave already taken off as far as its maker knows.
     pub allowed: u32,
-    /// How many of them were told to go since this was heard: its maker may not know yet, also when they are gone.
+    /// What its maker reckoned that from.
+    #[serde(default)]
+    pub counts: BudgetCounts,
+    /// How many of them were told to go since its maker was last heard: it may not know yet, also when they are gone.
     pub told: u32,
+}
+
+/// What a budget's maker counted. It reckons anew when a pod comes, goes, or is well or not, and writes only what differs: a
+/// budget that comes with the same counts was listed again or touched by others, and is no word of its maker's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetCounts {
+    /// Pods that are well.
+    pub healthy: i32,
+    /// How many must be.
+    pub desired: i32,
+    /// All pods that it is about.
+    pub expected: i32,
+    /// The generation of the budget that was reckoned for.
+    pub generation: i64,
 }
 
 impl Budget {
@@ -38,6 +55,11 @@ impl Budget {
     pub fn covers(&self, pod: &Pod) -> bool {
         let selector = self.selector.as_ref().filter(|_| self.key.namespace == pod.key.namespace);
         selector.is_some_and(|selector| selector.matches(&pod.labels))
+    }
+
+    /// Whether it says no more than what is known. How many were told to go is ours to know, and not for it to say.
+    pub(crate) fn is_known_as(&self, known: &Self) -> bool {
+        *known == Self { told: known.told, ..self.clone() }
     }
 }
 

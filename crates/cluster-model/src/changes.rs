@@ -184,7 +184,9 @@ impl ClusterState {
             Change::Queue(queue) => self.queue(&queue.name).is_some_and(|(known, _)| known == queue),
             Change::Namespace { name, labels } => self.namespace(name) == Some(labels),
             Change::NamespaceGone(name) => self.namespace(name).is_none(),
-            Change::Budget(budget) => self.budgets.get(&budget.key) == Some(budget),
+            Change::Budget(budget) => {
+                self.budgets.get(&budget.key).is_some_and(|known| budget.is_known_as(known))
+            }
             Change::NodeGone(_) | Change::QueueGone(_) | Change::BudgetGone(_) => false,
         }
     }

@@ -77,7 +77,7 @@ mod topology;
 mod waiting;
 pub mod workload;
 
-pub use budgets::{Budget, BudgetKey};
+pub use budgets::{Budget, BudgetCounts, BudgetKey};
 pub use classes::{ClassContent, ClassId, ClassLog, KindId, NodeClass, NodeKind};
 pub use decay::SavedAccounts;
 pub use devices::{DeviceAsk, DevicePart, DeviceState, DeviceUse, MigProfile};

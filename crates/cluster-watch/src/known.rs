@@ -35,6 +35,11 @@ impl Known {
         self.listed = Some(BTreeSet::new());
     }
 
+    /// Whether a list is under way, also one that failed and has not begun anew.
+    pub fn is_listing(&self) -> bool {
+        self.listed.is_some()
+    }
+
     /// Notes a change that is being reported.
     pub fn track(&mut self, change: &Change) {
         match change {

@@ -8,7 +8,8 @@
 //!
 //! Lists are consistent (no resource version: the server answers from a quorum read) and paged. When a watch has to
 //! list again, objects that vanished meanwhile are reported gone: see [`known::Known`]. An object that cannot be
-//! decoded makes its kind start over with a list, because planning without it could place pods on GPUs in use.
+//! decoded makes its kind start over with a list, because planning without it could place pods on GPUs in use. A list
+//! that gets no answer is given up and begun anew; of a watch that falls silent, kube's watcher does the same.
 //!
 //! It never writes, never decides, and holds no objects: only the keys of those it has reported.
 
@@ -22,7 +23,7 @@ use std::time::Duration;
 use api_types::Queue;
 use cluster_convert::{SlimBudget, SlimNamespace, SlimNode, SlimPod};
 use cluster_model::Change;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use kube::api::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource};
@@ -35,6 +36,10 @@ use crate::known::Known;
 /// Objects per page of a list. Client-go's reflectors ask for 500, one page after the other; with 2,000, some 4 MB of pods,
 /// the 100,000 pods of a large cluster come in two thirds of the time, which a take-over waits for.
 const PAGE_SIZE: u32 = 2_000;
+/// A page of a list is there by then, or never will be: the API server itself gives up on a request after a minute. Kube's
+/// watcher waits for it for ever. Once it watches it needs no such bound: it begins a watch that says nothing for 295 s
+/// anew, and for the answer with which a watch begins it waits as long as its client does (`service_kit::client::watching`).
+const PAGE_MAX: Duration = Duration::from_mins(1);
 /// A watch that ended is tried again after 0.2 s, then twice as long, up to this.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
@@ -145,7 +150,7 @@ impl Watching {
         loop {
             let mut stream = std::pin::pin!(watcher::watcher(api.clone(), config.clone()));
             // The stream has no end; it is dropped to start over with a list.
-            while let Some(event) = stream.next().await {
+            while let Some(event) = next(&mut stream, known.is_listing()).await {
                 match event {
                     Ok(event) => {
                         if is_progress(&event) {
@@ -160,7 +165,8 @@ impl Watching {
                         self.report(&error, undecodable, backoff);
                         tokio::time::sleep(backoff).await;
                         backoff = (backoff * 2).min(BACKOFF_MAX);
-                        if undecodable {
+                        // A stream whose list is late would go on waiting for it.
+                        if undecodable || known.is_listing() {
                             break;
                         }
                     }
@@ -211,6 +217,20 @@ impl Watching {
     }
 }
 
+/// The next event, or that a list got no answer.
+async fn next<K>(
+    stream: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin),
+    is_listing: bool,
+) -> Option<watcher::Result<Event<K>>> {
+    if !is_listing {
+        return stream.next().await;
+    }
+    let event = tokio::time::timeout(PAGE_MAX, stream.next()).await;
+    event.unwrap_or_else(|late| {
+        Some(Err(watcher::Error::InitialListFailed(kube::Error::Service(late.into()))))
+    })
+}
+
 /// Whether an event shows that the server is well. `Init` only says that a list will be tried, and a list whose later
 /// pages fail begins anew each time.
 fn is_progress<K>(event: &Event<K>) -> bool {
@@ -232,9 +252,64 @@ fn is_decode_error(error: &watcher::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kube::runtime::watcher::Event;
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
-    use super::is_progress;
+    use cluster_model::Change;
+    use kube::Client;
+    use kube::client::Body;
+    use kube::runtime::watcher::Event;
+    use serde_json::{Value, json};
+    use tokio::sync::mpsc;
+
+    use super::{Counters, Kind, Message, PAGE_MAX, is_progress, watch};
+
+    /// An API server that gives these answers one after the other, where there are any, and none after them.
+    fn server(answers: Vec<Option<Value>>) -> Client {
+        let mut answers = VecDeque::from(answers);
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let answer = answers.pop_front().flatten();
+            async move {
+                let Some(answer) = answer else { return std::future::pending().await };
+                Ok::<_, Infallible>(http::Response::new(Body::from(answer.to_string().into_bytes())))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// A page of a list of namespaces; the last one if nothing comes next.
+    fn page(names: &[&str], next: &str) -> Option<Value> {
+        let items: Vec<Value> = names.iter().map(|name| json!({ "metadata": { "name": name } })).collect();
+        let metadata = json!({ "resourceVersion": "1", "continue": next });
+        Some(json!({ "apiVersion": "v1", "kind": "NamespaceList", "metadata": metadata, "items": items }))
+    }
+
+    fn in_words(message: &Message) -> String {
+        match message {
+            Message::Change(Change::Namespace { name, .. }) => name.to_string(),
+            Message::Change(Change::NamespaceGone(name)) => format!("{name} is gone"),
+            Message::Synced(Kind::Namespaces) => "listed".to_owned(),
+            other => panic!("namespaces are listed, not {other:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_gets_no_answer_begins_anew_and_what_it_reported_is_judged_by_the_next_one() {
+        let client = server(vec![page(&["a", "b"], "more"), None, page(&["a"], "")]);
+        let (sender, mut receiver) = mpsc::channel(16);
+        let counters = Arc::<Counters>::default();
+        let watching = tokio::spawn(watch(Kind::Namespaces, client, sender, Arc::clone(&counters)));
+        let mut said = Vec::new();
+        while said.last().is_none_or(|last| last != "listed") {
+            let message = tokio::time::timeout(PAGE_MAX * 2, receiver.recv()).await;
+            said.push(in_words(&message.expect("it does not wait for ever").expect("it goes on")));
+        }
+        assert_eq!(said, ["a", "b", "a", "b is gone", "listed"]);
+        assert_eq!(counters.errors.load(Ordering::Relaxed), 1);
+        watching.abort();
+    }
 
     #[test]
     fn a_list_that_fails_half_way_is_not_repeated_without_patience() {

@@ -59,7 +59,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let readiness = Readiness::starting("connects to the API server");
     health::serve(args.common.health_listen, readiness.clone(), registry, stop.clone()).await?;
     let config = client::config(args.common.kubeconfig.as_deref()).await?;
-    let reads = client::client(&config)?;
+    let reads = client::watching(&config)?;
     let uid = tokio::time::timeout(REVIEW_MAX, fence::pod_uid(&reads)).await;
     let uid = uid.context("asking the API server who this process is: no answer")??;
     // A standby is ready: it does what it is there for.

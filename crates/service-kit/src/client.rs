@@ -5,9 +5,15 @@
 //! [`Config`] again.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+
+/// A connection on which nothing comes for so long, while an answer or an event is awaited, is dead. Longer than the 295 s
+/// after which kube's watcher begins a silent watch anew, which is no error: about every minute a watch that lives brings
+/// a bookmark.
+const SILENCE_MAX: Duration = Duration::from_mins(5);
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +60,44 @@ pub fn client(config: &Config) -> Result<Client, Error> {
         .map_err(|source| Error::Client { url: config.cluster_url.to_string(), source: Box::new(source) })
 }
 
+/// The same for lists and watches. Kube's watcher bounds neither how long a list takes nor how long a watch takes to begin,
+/// and its client waits for ever too, unless it is told not to.
+pub fn watching(config: &Config) -> Result<Client, Error> {
+    let mut config = config.clone();
+    config.read_timeout = Some(SILENCE_MAX);
+    // Else the time for which a connection was not used would count for the next answer.
+    config.reset_reader_on_write = true;
+    client(&config)
+}
+
 /// [`config`] and [`client`] in one, for a process that needs one client.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
     client(&config(kubeconfig).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::Config;
+    use kube::api::{Api, WatchParams};
+    use tokio::time::{Instant, timeout};
+
+    use super::{SILENCE_MAX, watching};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_a_server_takes_and_never_answers_fails() {
+        // The kernel takes connections and what is sent on them; nobody reads it.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let mut config = Config::new(format!("http://{address}").parse().expect("a URL"));
+        // Without TLS no authority is needed: not that of the machine either, which may have none.
+        config.root_cert = Some(Vec::new());
+        let namespaces: Api<Namespace> = Api::all(watching(&config).expect("a client"));
+        let started = Instant::now();
+        let begun = timeout(SILENCE_MAX * 2, namespaces.watch(&WatchParams::default(), "1")).await;
+        assert!(begun.expect("it does not wait for ever").is_err());
+        assert!(started.elapsed() >= SILENCE_MAX, "a quiet watch may take as long");
+    }
 }

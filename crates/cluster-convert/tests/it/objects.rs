@@ -1,8 +1,12 @@
 use std::collections::BTreeMap;
 
-use cluster_convert::{SlimNode, node_change, node_gone, queue_change, queue_gone};
+use cluster_convert::{
+    SlimBudget, SlimNamespace, SlimNode, SlimPod, node_change, node_gone, queue_change, queue_gone,
+};
 use cluster_model::{Amounts, Change, Node, Queue, Resources, Taint, TaintEffect};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 fn node(metadata: &Value, spec: &Value) -> Node {
@@ -106,6 +110,23 @@ fn a_queue_has_its_amounts_as_integers() {
 
 #[test]
 fn slim_kinds_are_the_clusters_own() {
-    assert_eq!(cluster_convert::SlimPod::url_path(&(), Some("team")), "/api/v1/namespaces/team/pods");
+    assert_eq!(SlimPod::url_path(&(), Some("team")), "/api/v1/namespaces/team/pods");
     assert_eq!(SlimNode::url_path(&(), None), "/api/v1/nodes");
+}
+
+/// Any tenant may write such a time, and one object that cannot be read keeps the whole list from being read.
+#[test]
+fn a_time_in_managed_fields_that_no_type_of_ours_can_hold_keeps_nothing_from_being_read() {
+    fn is_read<K: DeserializeOwned>(time: &str) -> bool {
+        let managed = json!({"manager": "m", "operation": "Update", "time": time});
+        let metadata = json!({"name": "a", "namespace": "team", "managedFields": [managed]});
+        serde_json::from_value::<K>(json!({ "metadata": metadata })).is_ok()
+    }
+    let (last, too_late) = ("9999-12-30T22:00:00Z", "9999-12-31T23:59:59Z");
+    assert!(is_read::<PodDisruptionBudget>(last));
+    assert!(!is_read::<PodDisruptionBudget>(too_late), "else this test says nothing");
+    assert!(is_read::<SlimBudget>(too_late));
+    assert!(is_read::<SlimPod>(too_late));
+    assert!(is_read::<SlimNode>(too_late));
+    assert!(is_read::<SlimNamespace>(too_late));
 }

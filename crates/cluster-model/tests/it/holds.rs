@@ -3,8 +3,8 @@
 use cluster_model::Change::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q};
 use cluster_model::plan::{Eviction, EvictionReason, GangPlacement, Hold, MemberPlacement, Plan};
 use cluster_model::{
-    Amounts, AssumeError, BankTerms, Budget, BudgetKey, Change, ClusterState, GangKey, Place, Pod, PodId,
-    PodKey, Queue, ResourceName, Selector,
+    Amounts, AssumeError, BankTerms, Budget, BudgetCounts, BudgetKey, Change, ClusterState, GangKey, Place,
+    Pod, PodId, PodKey, Queue, ResourceName, Selector,
 };
 use jiff::Timestamp;
 
@@ -66,11 +66,12 @@ fn what_is_held_counts_beside_those_who_still_use_it_and_nobody_else_gets_what_t
 }
 
 #[test]
-fn a_budget_remembers_who_was_told_to_go_until_it_is_heard_of_again() {
+fn a_budget_remembers_who_was_told_to_go_until_its_maker_is_heard_again() {
     let everybody = Budget {
         key: BudgetKey { namespace: "team".into(), name: "b".into() },
         selector: Some(Selector::default()),
         allowed: 2,
+        counts: BudgetCounts { healthy: 4, desired: 2, expected: 4, generation: 1 },
         told: 0,
     };
     let told = |state: &ClusterState| state.budgets().map(|budget| budget.told).collect::<Vec<_>>();
@@ -91,8 +92,12 @@ fn a_budget_remembers_who_was_told_to_go_until_it_is_heard_of_again() {
     assert_eq!(told(&leaves), [1], "it goes though others of its gang were refused");
     state.apply(PodGone(key("victim")));
     assert_eq!(told(&state), [1], "it is gone, and the budget may not know");
-    state.apply(Change::Budget(everybody));
-    assert_eq!(told(&state), [0], "the same numbers are news");
+    let generation = state.generation();
+    state.apply(Change::Budget(everybody.clone()));
+    assert_eq!((told(&state), state.generation()), (vec![1], generation), "it was only listed again");
+    let counts = BudgetCounts { expected: 3, ..everybody.counts };
+    state.apply(Change::Budget(Budget { counts, ..everybody }));
+    assert_eq!(told(&state), [0], "its maker has counted again, and allows as many");
 }
 
 #[test]

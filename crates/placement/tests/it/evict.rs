@@ -480,14 +480,16 @@ fn a_gang_that_must_lie_in_one_rack_clears_the_rack_that_loses_least() {
 
 #[test]
 fn no_more_pods_of_a_budget_give_way_than_it_allows() {
-    let budget = |allowed: u32| {
+    let counted = |allowed: u32, healthy: i32| {
         Change::Budget(cluster_model::Budget {
             key: cluster_model::BudgetKey { namespace: "team".into(), name: "b".into() },
             selector: Some(cluster_model::Selector::of([("app", "x")])),
             allowed,
+            counts: cluster_model::BudgetCounts { healthy, ..cluster_model::BudgetCounts::default() },
             told: 0,
         })
     };
+    let budget = |allowed: u32| counted(allowed, 2);
     let labelled = |name: &str, app: &str| {
         let pods = running(gang(name, 1, 4), &["n"], 0);
         crate::build::each(pods, |pod| pod.labels = [("app", app)].into_iter().collect())
@@ -516,11 +518,13 @@ fn no_more_pods_of_a_budget_give_way_than_it_allows() {
     state.commit(&first).unwrap();
     add(&mut state, with_priority(gang("next", 1, 4), 1));
     assert_eq!(evictions(&planned_at(&mut state, &policy(), 101)), Vec::<String>::new());
-    // And when they are gone, until the budget is heard of again: what it said is from before.
+    // And when they are gone, until its maker has counted again: what the budget said is from before.
     gone(&mut state, &first.evictions[0].gang.name);
     let second = planned_at(&mut state, &policy(), 102);
     state.commit(&second).unwrap();
     assert_eq!(evictions(&planned_at(&mut state, &policy(), 103)), Vec::<String>::new());
     state.apply(budget(1));
-    assert_eq!(evictions(&planned_at(&mut state, &policy(), 104)).len(), 1);
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 104)), Vec::<String>::new());
+    state.apply(counted(1, 1));
+    assert_eq!(evictions(&planned_at(&mut state, &policy(), 105)).len(), 1);
 }

@@ -3,7 +3,8 @@
 use cluster_model::plan::{Eviction, EvictionReason, Hold, Plan};
 use cluster_model::policy::{Backfill, ConsolidationPolicy, EvictionPolicy, Policy};
 use cluster_model::{
-    Budget, BudgetKey, Change, ClusterState, EvictionTerms, Pod, Queue, Reclaim, Selector, Terms,
+    Budget, BudgetCounts, BudgetKey, Change, ClusterState, EvictionTerms, Pod, Queue, Reclaim, Selector,
+    Terms,
 };
 use plan_check::{Violation, check_plan};
 
@@ -156,6 +157,7 @@ fn no_more_go_than_a_budget_allows_and_who_was_told_before_counts() {
             key: key.clone(),
             selector: Some(Selector::default()),
             allowed,
+            counts: BudgetCounts::default(),
             told,
         }));
         (found(&state, vec![by_priority("r", 8)], vec![hold("g", &["a", "a"])]), key)

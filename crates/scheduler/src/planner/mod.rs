@@ -38,7 +38,7 @@ use cluster_apply::{
 #[cfg(debug_assertions)]
 use cluster_model::plan::Plan;
 use cluster_model::plan::WaitingGang;
-use cluster_model::{Change, ClusterState, GangKey, QueueName, SavedAccounts};
+use cluster_model::{Change, ClusterState, Gang, GangKey, QueueName, SavedAccounts};
 use cluster_watch::{Kind, Message};
 use jiff::Timestamp;
 use placement::Policy;
@@ -318,8 +318,10 @@ impl Planner {
         self.rests_until = Instant::now() + REST_MAX.min(started.elapsed() * REST_FACTOR);
         self.waiting = plan.waiting;
         let state = &self.state;
-        let in_part = |gang: &GangKey| state.gang(gang).is_some_and(|gang| is_in_part(state, gang));
-        self.absent.update(&self.waiting, in_part, Instant::now());
+        // What an answer said of members that ended may be over.
+        let in_doubt = |gang: &Gang| gang.ended() > 0 || is_in_part(state, gang);
+        let in_doubt = |gang: &GangKey| state.gang(gang).is_some_and(in_doubt);
+        self.absent.update(&self.waiting, in_doubt, Instant::now());
         if self.explain_at.is_none() {
             self.explain_at = Some(self.explained + EXPLAIN_PACE);
         }

@@ -62,9 +62,10 @@ impl Planner {
         }
     }
 
+    /// An answer takes the place of the one before: members that had ended may have been made anew.
     pub(super) fn note_ended(&mut self, Ended { gang, members }: &Ended) {
         self.absent.answered(gang);
-        if *members > 0 {
+        if let Some(members) = members {
             self.state.note_ended(gang, *members);
         }
     }
@@ -115,7 +116,9 @@ mod tests {
     use tokio::time::Instant;
 
     use super::{RETRY_IN_PART_MAX, RETRY_MAX, RETRY_MIN, Retries};
+    use crate::absent::Ended;
     use crate::planner::testing::planner;
+    use crate::unwind::is_in_part;
 
     #[tokio::test]
     async fn a_pod_that_is_gone_is_not_planned_again_at_once_and_leaves_nothing_behind() {
@@ -156,6 +159,34 @@ mod tests {
         assert_eq!(planner.gangs_in_part(), 1);
         planner.retries.ended(&pod);
         assert_eq!(planner.gangs_in_part(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_gang_that_started_without_a_member_that_comes_after_all_is_in_part_once_that_is_found_out() {
+        let gang = GangKey::new("ns", "gang");
+        let member =
+            |name: &str| Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), gang.clone()) };
+        let mut planner = planner();
+        planner.state.apply(Change::Node(Node::new("node")));
+        planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
+        planner.state.apply(Change::Pod(member("rest")));
+        for (members, in_part) in [(Some(1), false), (None, false), (Some(0), true)] {
+            planner.note_ended(&Ended { gang: gang.clone(), members });
+            let known = planner.state.gang(&gang).expect("it waits");
+            assert_eq!(is_in_part(&planner.state, known), in_part, "{members:?} ended");
+        }
+    }
+
+    #[tokio::test]
+    async fn while_a_gang_waits_whose_members_are_said_to_have_ended_that_is_asked_again() {
+        let gang = GangKey::new("ns", "gang");
+        let rest = Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", "rest", "rest"), gang.clone()) };
+        let mut planner = planner();
+        planner.state.apply(Change::Pod(rest));
+        planner.note_ended(&Ended { gang: gang.clone(), members: Some(1) });
+        planner.plan();
+        let due = planner.absent.next().expect("no member is missing, and yet it is in doubt");
+        assert_eq!(planner.absent.take_due(due), [gang]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! How a case begins: nodes and queues, gangs that run where they happen to fit, pods of others, gangs that wait.
 
 use cluster_model::{
-    Budget, BudgetKey, Change, DeviceAsk, DevicePart, DeviceUse, GangKey, GpuType, Node, Pod, PodKey,
-    Resources, Selector,
+    Budget, BudgetCounts, BudgetKey, Change, DeviceAsk, DevicePart, DeviceUse, GangKey, GpuType, Node, Pod,
+    PodKey, Resources, Selector,
 };
 
 use super::gangs::{before, gang};
@@ -42,7 +42,8 @@ impl Case {
         if random.chance(25) {
             let key = BudgetKey { namespace: "team".into(), name: "few".into() };
             let (selector, allowed) = (Some(Selector::default()), random.count(0, 6));
-            self.tell(Change::Budget(Budget { key, selector, allowed, told: 0 }));
+            let counts = BudgetCounts::default();
+            self.tell(Change::Budget(Budget { key, selector, allowed, counts, told: 0 }));
         }
     }
 
