@@ -34,7 +34,7 @@ pub struct SchedulerEpochSpec {
 
 /// The merge patch that opens the fence of binds for an epoch: only those of others are looked at from then on. With the
 /// version of the fence that was read, it is refused if anybody wrote it since.
-pub fn opening(epoch: i64, version: Option<String>) -> Json {
+pub fn opening(epoch: i64, version: Option<&str>) -> Json {
     let other = LabelSelectorRequirement {
         key: EPOCH_LABEL.to_owned(),
         operator: "NotIn".to_owned(),

@@ -280,10 +280,10 @@ mod tests {
     }
 
     /// A page of a list of namespaces; the last one if nothing comes next.
-    fn page(names: &[&str], next: &str) -> Option<Value> {
+    fn page(names: &[&str], next: &str) -> Value {
         let items: Vec<Value> = names.iter().map(|name| json!({ "metadata": { "name": name } })).collect();
         let metadata = json!({ "resourceVersion": "1", "continue": next });
-        Some(json!({ "apiVersion": "v1", "kind": "NamespaceList", "metadata": metadata, "items": items }))
+        json!({ "apiVersion": "v1", "kind": "NamespaceList", "metadata": metadata, "items": items })
     }
 
     fn in_words(message: &Message) -> String {
@@ -297,7 +297,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_gets_no_answer_begins_anew_and_what_it_reported_is_judged_by_the_next_one() {
-        let client = server(vec![page(&["a", "b"], "more"), None, page(&["a"], "")]);
+        let client = server(vec![Some(page(&["a", "b"], "more")), None, Some(page(&["a"], ""))]);
         let (sender, mut receiver) = mpsc::channel(16);
         let counters = Arc::<Counters>::default();
         let watching = tokio::spawn(watch(Kind::Namespaces, client, sender, Arc::clone(&counters)));

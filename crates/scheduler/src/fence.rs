@@ -140,7 +140,7 @@ async fn open(
     opened: &ValidatingAdmissionPolicyBinding,
     epoch: i64,
 ) -> Result<(), Error> {
-    let patch = Patch::Merge(opening(epoch, opened.resource_version()));
+    let patch = Patch::Merge(opening(epoch, opened.resource_version().as_deref()));
     let params =
         PatchParams { field_manager: Some(SCHEDULER_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     match fence.patch(FENCE_OF_BINDS, &params, &patch).await {

@@ -174,7 +174,7 @@ impl Held {
     /// written any more.
     pub async fn release(self) {
         self.release.cancel();
-        // The task's last act is bounded by the timeout of one request.
+        // The task's last act is bounded by the timeouts of three requests.
         let _ = self.task.await;
     }
 }
@@ -261,16 +261,33 @@ impl Election {
         if ours { Ok(()) } else { Err(RenewError::Request(RequestError::Conflict)) }
     }
 
+    /// Gives the lease up. A renewal that was cut off for this may have been carried out all the same: then what we know
+    /// of the lease is old, and it is read once more.
     async fn release(&mut self) {
-        let Some(observed) = self.observed.clone() else { return };
-        let mut lease = self.lease(Some(&observed.record));
-        if let Some(spec) = &mut lease.spec {
-            spec.holder_identity = Some(String::new());
+        let mut released = self.write_released().await;
+        if matches!(released, Err(RequestError::Conflict)) {
+            released = match self.bounded(self.api.get_opt(&self.name.name)).await {
+                Ok(Some(lease)) if self.record(&lease).holder == self.name.identity => {
+                    self.observed = Some(Observed { record: self.record(&lease), since: Instant::now() });
+                    self.write_released().await
+                }
+                // Somebody else has it, or it is gone: there is nothing to give up.
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            };
         }
-        match self.bounded(self.api.replace(&self.name.name, &PostParams::default(), &lease)).await {
-            Ok(_) => info!(lease = self.name.name, "Released the lease."),
+        match released {
+            Ok(()) => info!(lease = self.name.name, "Released the lease."),
             Err(error) => warn!(%error, "Could not release the lease; it runs out by itself."),
         }
+    }
+
+    async fn write_released(&self) -> Result<(), RequestError> {
+        let Some(observed) = &self.observed else { return Ok(()) };
+        let mut lease = self.lease(Some(&observed.record));
+        lease.spec.get_or_insert_default().holder_identity = Some(String::new());
+        let params = PostParams::default();
+        self.bounded(self.api.replace(&self.name.name, &params, &lease)).await.map(drop)
     }
 
     /// Writes the Lease with us as its holder; false if someone else wrote it first.
@@ -371,9 +388,75 @@ enum RenewError {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+    use std::time::{Duration, Instant};
 
-    use super::{LeaseTimes, identity};
+    use http::{Method, Request, Response, StatusCode};
+    use kube::Client;
+    use kube::api::Api;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::{Election, LeaseName, LeaseTimes, Observed, Record, identity};
+
+    /// An API server with one Lease, held by `us`, that was renewed once more than its holder knows.
+    fn server(lease: &Arc<Mutex<Value>>) -> Client {
+        let lease = Arc::clone(lease);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let lease = Arc::clone(&lease);
+            async move {
+                let is_write = *request.method() == Method::PUT;
+                let sent = request.into_body().collect_bytes().await.expect("a body");
+                let mut lease = lease.lock().expect("nobody panicked");
+                let sent: Value = serde_json::from_slice(&sent).unwrap_or_default();
+                let is_old =
+                    is_write && sent["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"];
+                if is_write && !is_old {
+                    *lease = sent;
+                }
+                let conflict =
+                    json!({ "kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict" });
+                let body = if is_old { conflict } else { lease.clone() };
+                let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+                *response.status_mut() = if is_old { StatusCode::CONFLICT } else { StatusCode::OK };
+                Ok::<_, Infallible>(response)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_released_though_a_renewal_was_cut_off() {
+        for (holder, expect) in [("us", ""), ("another", "another")] {
+            let lease = Arc::new(Mutex::new(json!({
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": { "name": "scheduler", "resourceVersion": "2" },
+                "spec": { "holderIdentity": holder },
+            })));
+            let seconds = Duration::from_secs;
+            let record = Record {
+                holder: "us".to_owned(),
+                duration: seconds(8),
+                transitions: 0,
+                resource_version: "1".to_owned(),
+            };
+            let mut election = Election {
+                api: Api::namespaced(server(&lease), "system"),
+                name: LeaseName {
+                    namespace: "system".to_owned(),
+                    name: "scheduler".to_owned(),
+                    identity: "us".to_owned(),
+                },
+                times: LeaseTimes::new(seconds(8), seconds(5), seconds(1)).expect("they fit"),
+                observed: Some(Observed { record, since: Instant::now() }),
+                last_error: None,
+            };
+            election.release().await;
+            assert_eq!(lease.lock().expect("nobody panicked")["spec"]["holderIdentity"], expect);
+        }
+    }
 
     #[test]
     fn lease_times_must_leave_room_to_step_down() {

@@ -148,7 +148,7 @@ async fn of_binds_those_of_the_leader_pass_and_those_of_another_epoch_do_not() -
 
 /// Lets binds of an epoch pass, unless the fence was written since it was read.
 fn open(read: &ValidatingAdmissionPolicyBinding, epoch: i64) -> Patch<serde_json::Value> {
-    Patch::Merge(opening(epoch, read.resource_version()))
+    Patch::Merge(opening(epoch, read.resource_version().as_deref()))
 }
 
 /// kube-apiserver looks for a changed selector once in a second.

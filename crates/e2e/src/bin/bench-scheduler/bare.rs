@@ -75,7 +75,9 @@ impl Bare {
         let epochs: Api<SchedulerEpoch> = Api::all(yard.client.clone());
         epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
         let fence: Api<ValidatingAdmissionPolicyBinding> = Api::all(yard.client.clone());
-        fence.patch(names::FENCE_OF_BINDS, &PatchParams::default(), &Patch::Merge(opening(EPOCH, None))).await?;
+        fence
+            .patch(names::FENCE_OF_BINDS, &PatchParams::default(), &Patch::Merge(opening(EPOCH, None)))
+            .await?;
         // Until the fence has heard of both.
         tokio::time::sleep(Duration::from_secs(3)).await;
         Ok(())
