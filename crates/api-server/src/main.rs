@@ -25,7 +25,9 @@ async fn main() -> anyhow::Result<()> {
         args;
     logs::init(common.log_format);
     let stop = shutdown::on_signal()?;
-    let client = client::connect(common.kubeconfig.as_deref()).await?;
+    let config = client::config(common.kubeconfig.as_deref()).await?;
+    let client = client::client(&config)?;
+    let watches = client::watching(&config)?;
 
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
@@ -34,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
 
     let cache = Arc::new(ClusterCache::default());
     let ledger = database_url_file.map(|file| Ledger::open(&file, &cluster)).transpose()?;
-    let server = Server::new(client.clone(), Arc::clone(&cache), default_image, metrics)
+    let server = Server::new(client, Arc::clone(&cache), default_image, metrics)
         .behind_tls(behind_tls)
         .with_ledger(ledger);
     let server = Arc::new(server);
@@ -54,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
     };
     tokio::select! {
         () = connections::serve(listener, router(Arc::clone(&server)), stop.clone()) => Ok(()),
-        result = follow(&cache, client, &readiness) => result,
+        result = follow(&cache, watches, &readiness) => result,
         () = server.events().publish(&cache) => unreachable!("it waits for ever"),
         () = close_streams => unreachable!("it waits for ever"),
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use api_types::names::{API_SERVER_FIELD_MANAGER, SUBMITTED_BY_ANNOTATION};
 use api_types::{Run, RunSpec};
+use cluster_convert::Readable;
 use http::Request;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request as KubeRequest;
@@ -65,7 +66,8 @@ async fn send_as(
 ) -> Result<Run, ApiError> {
     let headers = identity.impersonation_headers().map_err(|error| broken(&error))?;
     request.headers_mut().extend(headers);
-    client.request(request).await.map_err(|error| {
+    let answer = client.request::<Readable<Run>>(request).await;
+    answer.map(|Readable(run)| run).map_err(|error| {
         let error = ApiError::from_kube_write(error);
         match identity.groups_left_out().as_slice() {
             [] => error,

@@ -82,7 +82,7 @@ pub struct QueueSpec {
 pub struct ResourceAmounts {
     /// GPUs by type, for example `{H100: 48}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32))]
+    #[schemars(schema_with = "gpus_schema")]
     pub gpus: BTreeMap<String, u32>,
     /// CPU cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,6 +175,14 @@ pub struct QueueAccounts {
     pub beyond_quota_gpu_millis: i64,
     /// What the bank holds, in thousandths of a GPU second.
     pub bank_gpu_millis: i64,
+}
+
+/// The API server does not check the format `uint32`. Without a maximum it would take numbers that we cannot read, and
+/// then no list of queues could be read.
+fn gpus_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let gpus =
+        schemars::json_schema!({ "type": "integer", "format": "uint32", "minimum": 0, "maximum": u32::MAX });
+    schemars::json_schema!({ "type": "object", "additionalProperties": gpus, "maxProperties": 32 })
 }
 
 /// A quantity is a string with a bounded length, so that the cost of the rules on it is bounded too.

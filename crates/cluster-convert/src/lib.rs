@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   watch bytes ──serde──► SlimPod, SlimNode ──► pod_change, node_change ──┐
-//!                 SlimNamespace          ──► namespace_change ──────────┤
-//!                          api_types::Queue  ──► queue_change ─────────────┴─► cluster_model::Change
+//!                          SlimNamespace     ──► namespace_change ─────────┤
+//!                          Readable<Queue>   ──► queue_change ─────────────┴─► cluster_model::Change
 //! ```
 //!
 //! An object that cannot be read in full is never an error: a pod says in `unsupported` what we cannot honour, and
@@ -17,6 +17,7 @@ mod node_affinity;
 mod pod;
 pub mod quantity;
 mod queue;
+mod readable;
 mod requests;
 mod slim;
 mod slim_local;
@@ -28,6 +29,7 @@ pub use near::{namespace_change, namespace_gone};
 pub use node::{gpu_type, node, node_change, node_gone};
 pub use pod::{bound_at, member_index, pod_change, pod_gone, pod_key, pod_requests};
 pub use queue::{queue_change, queue_gone};
+pub use readable::Readable;
 pub use slim::{
     SlimCondition, SlimContainer, SlimContainerState, SlimContainerStatus, SlimNode, SlimNodeSpec,
     SlimNodeStatus, SlimPod, SlimPodSpec, SlimPodStatus, SlimRunning, SlimTaint, SlimTerminated,

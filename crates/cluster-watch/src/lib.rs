@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api_types::Queue;
-use cluster_convert::{SlimBudget, SlimNamespace, SlimNode, SlimPod};
+use cluster_convert::{Readable, SlimBudget, SlimNamespace, SlimNode, SlimPod};
 use cluster_model::Change;
 use futures::{Stream, StreamExt};
 use kube::api::Api;
@@ -111,8 +111,10 @@ pub async fn watch(kind: Kind, client: Client, out: mpsc::Sender<Message>, count
             watching.run(&api, &config, cluster_convert::node_change, cluster_convert::node_gone).await;
         }
         Kind::Queues => {
-            let api = Api::<Queue>::all(client);
-            watching.run(&api, &config, cluster_convert::queue_change, cluster_convert::queue_gone).await;
+            let api = Api::<Readable<Queue>>::all(client);
+            let change = |queue: &Readable<Queue>| cluster_convert::queue_change(&queue.0);
+            let gone = |queue: &Readable<Queue>| cluster_convert::queue_gone(&queue.0);
+            watching.run(&api, &config, change, gone).await;
         }
         Kind::Budgets => {
             let api = Api::<SlimBudget>::all(client);

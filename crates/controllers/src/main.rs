@@ -89,7 +89,7 @@ async fn main() -> anyhow::Result<()> {
     readiness.not_ready("fills its caches");
     let lost = held.lost();
     let ledger = ledger.map(|ledger| (ledger, Arc::new(Meter::new(meter_metrics))));
-    let work = service::run(client::client(&config)?, metrics, ledger, stop, || {
+    let work = service::run(client::watching(&config)?, metrics, ledger, stop, || {
         readiness.ready();
         info!("Controlling runs.");
     });

@@ -38,7 +38,7 @@ use self::metrics::Metrics;
 use self::prices::Sheets;
 use self::queues::Queues;
 use self::state::State;
-use crate::watches::objects;
+use crate::watches::{objects, whole_objects};
 
 /// What the watches have said, shared with the one who writes it down.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Meter {
     }
 
     async fn watch_queues(&self, client: &kube::Client) {
-        let events = objects(Api::<Queue>::all(client.clone()), watcher::Config::default(), || {});
+        let events = whole_objects::<Queue>(client.clone(), watcher::Config::default());
         events
             .for_each(|event| async move {
                 lock(&self.queues).apply(event.clone());
@@ -139,7 +139,7 @@ impl Meter {
     }
 
     async fn watch_sheets(&self, client: &kube::Client) {
-        let events = objects(Api::<PriceSheet>::all(client.clone()), watcher::Config::default(), || {});
+        let events = whole_objects::<PriceSheet>(client.clone(), watcher::Config::default());
         events
             .for_each(|event| async {
                 lock(&self.sheets).apply(event);

@@ -31,7 +31,7 @@ use tracing::{debug, warn};
 use crate::members::{Members, RunKey};
 use crate::meter::Meter;
 use crate::run::{self, Context, reconcile, teardown};
-use crate::watches::objects;
+use crate::watches::{objects, whole_objects};
 
 /// Reconciles at the same time. Each is a handful of requests of a few milliseconds, so 32 keep up with some
 /// thousands of Runs per minute and stay far below the API server's limits for one client.
@@ -66,13 +66,11 @@ pub async fn run(
     });
     let synced = watch::Sender::new(false);
 
-    let run_events = objects(Api::<Run>::all(client.clone()), watcher::Config::default(), || {})
-        .map(|event| event.modify(|run| run.metadata.managed_fields = None));
-    let job_config = watcher::Config::default().labels(RUN_LABEL);
-    let job_events =
-        objects(Api::<Job>::all(client.clone()), job_config, || {}).map(|event| event.modify(slim_job));
-    // One watch for both: all pods for the meter, of which those of Runs are for the Runs.
     let of_runs = watcher::Config::default().labels(RUN_LABEL);
+    let run_events = whole_objects::<Run>(client.clone(), watcher::Config::default());
+    let job_events =
+        whole_objects::<Job>(client.clone(), of_runs.clone()).map(|event| event.modify(slim_job));
+    // One watch for both: all pods for the meter, of which those of Runs are for the Runs.
     let pod_config = if meter.is_some() { watcher::Config::default() } else { of_runs };
     let unseen = meter.clone();
     let pod_events = objects(Api::<SlimPod>::all(client.clone()), pod_config, move || {
@@ -286,7 +284,6 @@ fn pod_keys(
 
 /// What is built is not read back: only status, metadata and `suspend` are.
 fn slim_job(job: &mut Job) {
-    job.metadata.managed_fields = None;
     if let Some(spec) = &mut job.spec {
         spec.template = PodTemplateSpec::default();
     }

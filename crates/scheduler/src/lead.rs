@@ -7,6 +7,7 @@ use anyhow::Context;
 use api_types::names::{SCHEDULER_LEASE, SYSTEM_NAMESPACE};
 use api_types::{Hold, Queue};
 use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Target, Writes};
+use cluster_convert::Readable;
 use cluster_model::{QueueName, SavedAccounts};
 use cluster_watch::Kind;
 use kube::Client;
@@ -288,13 +289,13 @@ async fn list<K>(client: &Client) -> kube::Result<Vec<K>>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
-    let api: Api<K> = Api::all(client.clone());
+    let api: Api<Readable<K>> = Api::all(client.clone());
     let mut page = ListParams::default().limit(PAGE_SIZE);
     let mut found = Vec::new();
     loop {
         let list = tokio::time::timeout(LIST_MAX, api.list(&page));
         let list = list.await.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;
-        found.extend(list.items);
+        found.extend(list.items.into_iter().map(|Readable(object)| object));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => return Ok(found),

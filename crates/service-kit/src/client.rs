@@ -70,11 +70,6 @@ pub fn watching(config: &Config) -> Result<Client, Error> {
     client(&config)
 }
 
-/// [`config`] and [`client`] in one, for a process that needs one client.
-pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
-    client(&config(kubeconfig).await?)
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};

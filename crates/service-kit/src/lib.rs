@@ -1,7 +1,7 @@
 //! What every process of ours has in common, so that a binary is only its own wiring.
 //!
 //! ```text
-//!   args ──► logs::init ──► client::config ──► client::connect ──► [lease::acquire] ──► the binary's work
+//!   args ──► logs::init ──► client::config ──► client::client ───► [lease::acquire] ──► the binary's work
 //!                 │                                                       │ lost ──► exit(1)
 //!                 └─► health::serve (/healthz /readyz /metrics)    shutdown::on_signal ──► release, exit(0)
 //! ```

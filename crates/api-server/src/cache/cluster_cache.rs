@@ -15,11 +15,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use api_types::{Queue, Run};
-use cluster_convert::{SlimNode, SlimPod};
+use cluster_convert::{Readable, SlimNode, SlimPod};
 use futures::{StreamExt, TryStreamExt};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -53,10 +53,10 @@ impl ClusterCache {
     pub async fn follow(&self, client: Client) -> Result<(), Error> {
         let changes = &self.changes;
         tokio::select! {
-            result = follow(&self.queues, changes, Api::<Queue>::all(client.clone()), "queues") => result,
-            result = follow(&self.runs, changes, Api::<Run>::all(client.clone()), "runs") => result,
-            result = follow(&self.nodes, changes, Api::<SlimNode>::all(client.clone()), "nodes") => result,
-            result = follow(&self.pods, changes, Api::<SlimPod>::all(client), "pods") => result,
+            result = follow(&self.queues, changes, Api::all(client.clone()), "queues") => result,
+            result = follow(&self.runs, changes, Api::all(client.clone()), "runs") => result,
+            result = follow(&self.nodes, changes, Api::all(client.clone()), "nodes") => result,
+            result = follow(&self.pods, changes, Api::all(client), "pods") => result,
         }
     }
 
@@ -101,7 +101,7 @@ impl ClusterCache {
     /// Changes a run as its watch would, for tests.
     #[cfg(test)]
     pub fn see_run(&self, run: Run) {
-        self.changes.note(self.runs.change(|index| Index::apply(index, run)));
+        self.changes.note(self.runs.change(|index| Index::apply(index, Readable(run))));
     }
 
     /// The queues.
@@ -156,15 +156,15 @@ trait Index: Default + Debug {
 }
 
 impl Index for RunIndex {
-    type Object = Run;
+    type Object = Readable<Run>;
 
-    fn apply(&mut self, run: Run) -> Vec<Change> {
+    fn apply(&mut self, Readable(run): Readable<Run>) -> Vec<Change> {
         let change = run_index::change(&run);
-        self.apply(slim(run));
+        self.apply(Arc::new(run));
         vec![change]
     }
 
-    fn remove(&mut self, run: &Run) -> Vec<Change> {
+    fn remove(&mut self, Readable(run): &Readable<Run>) -> Vec<Change> {
         self.remove(run);
         vec![run_index::change(run)]
     }
@@ -175,15 +175,15 @@ impl Index for RunIndex {
 }
 
 impl Index for QueueIndex {
-    type Object = Queue;
+    type Object = Readable<Queue>;
 
-    fn apply(&mut self, queue: Queue) -> Vec<Change> {
+    fn apply(&mut self, Readable(queue): Readable<Queue>) -> Vec<Change> {
         let changes = self.changes_with(&queue);
-        self.apply(slim(queue));
+        self.apply(Arc::new(queue));
         changes
     }
 
-    fn remove(&mut self, queue: &Queue) -> Vec<Change> {
+    fn remove(&mut self, Readable(queue): &Readable<Queue>) -> Vec<Change> {
         let changes = self.changes_without(queue);
         self.remove(queue);
         changes
@@ -302,8 +302,48 @@ where
     Err(Error(what))
 }
 
-/// Drops what no reader asks for and what is often larger than the rest.
-fn slim<K: kube::Resource>(mut object: K) -> Arc<K> {
-    object.managed_fields_mut().clear();
-    Arc::new(object)
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::ClusterCache;
+
+    /// Kubernetes with one run and one queue, whose managed fields hold a time that our types cannot.
+    fn kubernetes() -> Client {
+        let service = tower::service_fn(|request: http::Request<Body>| async move {
+            if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+                return std::future::pending().await;
+            }
+            let managed = json!({ "manager": "m", "operation": "Update", "time": "9999-12-31T23:59:59Z" });
+            let metadata = json!({ "name": "train", "namespace": "team", "managedFields": [managed] });
+            let run = json!({ "members": 1, "image": "i", "command": ["c"] });
+            let items = match request.uri().path() {
+                "/apis/warpyard.dev/v1alpha1/runs" => json!([{ "metadata": metadata, "spec": run }]),
+                "/apis/warpyard.dev/v1alpha1/queues" => json!([{ "metadata": metadata, "spec": {} }]),
+                _ => json!([]),
+            };
+            let metadata = json!({ "resourceVersion": "1" });
+            let list = json!({ "apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items });
+            Ok::<_, Infallible>(http::Response::new(Body::from(list.to_string().into_bytes())))
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn a_run_or_queue_with_a_time_that_our_types_cannot_hold_keeps_nothing_from_being_shown() {
+        let cache = ClusterCache::default();
+        let filled = async {
+            tokio::select! {
+                ended = cache.follow(kubernetes()) => panic!("{ended:?}"),
+                () = cache.complete() => {}
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), filled).await.expect("everything is listed");
+        assert!(cache.runs().get("team", "train").is_some());
+    }
 }

@@ -1,9 +1,10 @@
 //! Lets pods go whose use is recorded.
 
 use api_types::names::{CONTROLLERS_FIELD_MANAGER, METERING_FINALIZER};
+use cluster_convert::Readable;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, PartialObjectMeta, Patch, PatchParams};
 use serde_json::json;
 use tracing::warn;
 
@@ -42,12 +43,12 @@ pub async fn release(client: &kube::Client, pods: Vec<Held>) -> Vec<Held> {
 }
 
 async fn remove(client: &kube::Client, pod: &Held) -> Result<(), kube::Error> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let api: Api<Readable<PartialObjectMeta<Pod>>> = Api::namespaced(client.clone(), &pod.namespace);
     let patch = json!({ "metadata": {
         "uid": pod.uid,
         "$deleteFromPrimitiveList/finalizers": [METERING_FINALIZER],
     }});
     let parameters =
         PatchParams { field_manager: Some(CONTROLLERS_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    api.patch_metadata(&pod.name, &parameters, &Patch::Strategic(patch)).await.map(drop)
+    api.patch(&pod.name, &parameters, &Patch::Strategic(patch)).await.map(drop)
 }

@@ -7,9 +7,10 @@
 
 use std::time::Duration;
 
+use cluster_convert::Readable;
 use costing::Moment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, PartialObjectMeta};
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -300,11 +301,11 @@ async fn uids<K>(client: &kube::Client) -> Result<BTreeSet<String>, Error>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
-    let api: Api<K> = Api::all(client.clone());
+    let api: Api<Readable<PartialObjectMeta<K>>> = Api::all(client.clone());
     let mut parameters = ListParams::default().limit(PAGE);
     let mut uids = BTreeSet::new();
     loop {
-        let page = api.list_metadata(&parameters).await.map_err(|error| Error::List(Box::new(error)))?;
+        let page = api.list(&parameters).await.map_err(|error| Error::List(Box::new(error)))?;
         uids.extend(page.items.iter().filter_map(ResourceExt::uid));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => parameters = parameters.continue_token(&token),

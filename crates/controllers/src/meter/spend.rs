@@ -2,6 +2,7 @@
 
 use api_types::names::CONTROLLERS_FIELD_MANAGER;
 use api_types::{Queue, Spend};
+use cluster_convert::Readable;
 use futures::{StreamExt, stream};
 use kube::Resource;
 use kube::api::{Api, Patch, PatchParams};
@@ -20,7 +21,7 @@ pub async fn write(client: &kube::Client, news: Vec<(String, Spend)>, after: &st
     let mut news = news;
     news.rotate_left(turn);
     news.truncate(WRITES_MAX);
-    let api: Api<Queue> = Api::all(client.clone());
+    let api: Api<Readable<Queue>> = Api::all(client.clone());
     let writes = stream::iter(news).map(|(name, spend)| {
         let api = api.clone();
         async move {

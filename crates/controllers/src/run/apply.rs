@@ -3,9 +3,12 @@
 
 use api_types::names::{CONTROLLERS_FIELD_MANAGER, RUN_FINALIZER};
 use api_types::{Run, RunStatus};
+use cluster_convert::Readable;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{
+    Api, DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+};
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
@@ -30,7 +33,7 @@ pub async fn add_finalizer(context: &Context, run: &Run) -> Result<Run, Error> {
     let patched = api::<Run>(context, &run.namespace().unwrap_or_default())
         .patch(&name, &parameters(), &Patch::Merge(&patch))
         .await;
-    patched.map_err(Error::api("add the finalizer to run", &name))
+    patched.map(|Readable(run)| run).map_err(Error::api("add the finalizer to run", &name))
 }
 
 /// Writes the status if it says anything new; all of it but `waiting`, which is the scheduler's.
@@ -58,7 +61,7 @@ pub async fn update_status(context: &Context, run: Run, mut status: RunStatus) -
     let written = api::<Run>(context, &run.namespace().unwrap_or_default())
         .patch_status(&name, &parameters, &Patch::Apply(&patch))
         .await;
-    written.map_err(Error::api("write the status of run", &name))
+    written.map(|Readable(run)| run).map_err(Error::api("write the status of run", &name))
 }
 
 /// Creates the Service and the Job. A Job of that name that exists already is returned as it is: whose it is, the
@@ -69,11 +72,11 @@ pub async fn create(
     resources: Resources<Prepared>,
 ) -> Result<Resources<Applied>, Error> {
     let namespace = run.namespace().unwrap_or_default();
-    let service = create_or_get(&api::<Service>(context, &namespace), &resources.service).await?;
+    let service = create_or_get(&api::<Service>(context, &namespace), resources.service).await?;
     if !is_owned(&service, run) {
         return Err(name_taken(&service, run));
     }
-    let job = create_or_get(&api::<Job>(context, &namespace), &resources.job).await?;
+    let job = create_or_get(&api::<Job>(context, &namespace), resources.job).await?;
     Ok(Resources::applied(service, job))
 }
 
@@ -81,7 +84,7 @@ pub async fn create(
 pub async fn resume_job(context: &Context, run: &RunKey, name: &str, uid: &str) -> Result<JobFacts, Error> {
     let patch = json!({ "metadata": { "uid": uid }, "spec": { "suspend": false } });
     let job = api::<Job>(context, &run.namespace).patch(name, &parameters(), &Patch::Merge(&patch)).await;
-    job.map(|job| JobFacts::of(&job)).map_err(Error::api("resume Job", name))
+    job.map(|Readable(job)| JobFacts::of(&job)).map_err(Error::api("resume Job", name))
 }
 
 /// Asks for the deletion of a Job; `None` if it is gone already. With [`PropagationPolicy::Foreground`] the Job stays
@@ -96,7 +99,7 @@ pub async fn delete_job(
     let deleted =
         api::<Job>(context, &run.namespace).delete(name, &delete_parameters(uid, propagation)).await;
     match deleted {
-        Ok(answer) => Ok(answer.left().as_ref().map(JobFacts::of)),
+        Ok(answer) => Ok(answer.left().map(|Readable(job)| JobFacts::of(&job))),
         Err(error) if is_code(&error, 404) => Ok(None),
         Err(error) => Err(Error::api("delete Job", name)(error)),
     }
@@ -104,12 +107,14 @@ pub async fn delete_job(
 
 /// Takes our finalizer off a Job that may not exist any more.
 pub async fn release_job(context: &Context, run: &RunKey, name: &str, uid: &str) -> Result<(), Error> {
-    release(&api::<Job>(context, &run.namespace), name, uid).await.map_err(Error::api("release Job", name))
+    release(&api::<PartialObjectMeta<Job>>(context, &run.namespace), name, uid)
+        .await
+        .map_err(Error::api("release Job", name))
 }
 
 /// Takes our finalizer off a Run that may not exist any more.
 pub async fn release_run(context: &Context, run: &RunKey, uid: &str) -> Result<(), Error> {
-    release(&api::<Run>(context, &run.namespace), &run.name, uid)
+    release(&api::<PartialObjectMeta<Run>>(context, &run.namespace), &run.name, uid)
         .await
         .map_err(Error::api("release run", &run.name))
 }
@@ -118,7 +123,7 @@ pub async fn release_run(context: &Context, run: &RunKey, uid: &str) -> Result<(
 pub async fn delete_service(context: &Context, run: &Run, name: &str) -> Result<(), Error> {
     let services = api::<Service>(context, &run.namespace().unwrap_or_default());
     let service = services.get_opt(name).await.map_err(Error::api("read Service", name))?;
-    let Some(service) = service.filter(|service| is_owned(service, run)) else { return Ok(()) };
+    let Some(Readable(service)) = service.filter(|service| is_owned(service, run)) else { return Ok(()) };
     let uid = service.metadata.uid.unwrap_or_default();
     match services.delete(name, &delete_parameters(&uid, PropagationPolicy::Background)).await {
         Ok(_) => Ok(()),
@@ -132,18 +137,20 @@ pub fn is_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
-async fn create_or_get<K>(api: &Api<K>, object: &K) -> Result<K, Error>
+async fn create_or_get<K>(api: &Api<Readable<K>>, object: K) -> Result<K, Error>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Serialize,
 {
+    let object = Readable(object);
     let name = object.name_any();
     let kind = K::kind(&());
     let parameters =
         PostParams { field_manager: Some(CONTROLLERS_FIELD_MANAGER.to_owned()), ..PostParams::default() };
-    match api.create(&parameters, object).await {
-        Ok(created) => Ok(created),
+    match api.create(&parameters, &object).await {
+        Ok(Readable(created)) => Ok(created),
         Err(error) if is_code(&error, 409) => {
-            api.get(&name).await.map_err(Error::api("read after a conflict", &name))
+            let existing = api.get(&name).await.map_err(Error::api("read after a conflict", &name))?;
+            Ok(existing.0)
         }
         // Invalid, or not even readable, as it stands: asking again gives the same answer.
         Err(kube::Error::Api(status)) if [400, 422].contains(&status.code) => Err(Error::Refused {
@@ -159,8 +166,8 @@ async fn release<K>(api: &Api<K>, name: &str, uid: &str) -> Result<(), kube::Err
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
-    let Some(object) = api.get_metadata_opt(name).await? else { return Ok(()) };
-    let metadata = object.metadata;
+    let Some(object) = api.get_opt(name).await? else { return Ok(()) };
+    let metadata = object.meta();
     let position = metadata.finalizers.iter().flatten().position(|finalizer| finalizer == RUN_FINALIZER);
     let Some(position) = position.filter(|_| metadata.uid.as_deref() == Some(uid)) else { return Ok(()) };
     let place = format!("/metadata/finalizers/{position}");
@@ -170,7 +177,7 @@ where
         { "op": "remove", "path": place },
     ]);
     let patch = serde_json::from_value(operations).map_err(kube::Error::SerdeError)?;
-    match api.patch_metadata(name, &parameters(), &Patch::Json::<()>(patch)).await {
+    match api.patch(name, &parameters(), &Patch::Json::<()>(patch)).await {
         Ok(_) => Ok(()),
         Err(error) if is_code(&error, 404) => Ok(()),
         Err(error) => Err(error),
@@ -210,7 +217,7 @@ fn parameters() -> PatchParams {
     PatchParams { field_manager: Some(CONTROLLERS_FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-fn api<K>(context: &Context, namespace: &str) -> Api<K>
+fn api<K>(context: &Context, namespace: &str) -> Api<Readable<K>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {

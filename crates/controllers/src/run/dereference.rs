@@ -2,7 +2,7 @@
 
 use api_types::Run;
 use api_types::run::Attempt;
-use cluster_convert::SlimPod;
+use cluster_convert::{Readable, SlimPod};
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, ListParams};
 use kube::runtime::reflector::ObjectRef;
@@ -43,9 +43,9 @@ fn is_the_attempts(job: &JobFacts, attempt: &Attempt, run: &Run) -> bool {
 
 /// The Job as the API server has it now.
 pub async fn live_job(context: &Context, run: &RunKey, name: &str) -> Result<Option<JobFacts>, Error> {
-    let api: Api<Job> = Api::namespaced(context.client.clone(), &run.namespace);
+    let api: Api<Readable<Job>> = Api::namespaced(context.client.clone(), &run.namespace);
     let job = api.get_opt(name).await.map_err(Error::api("read Job", name))?;
-    Ok(job.as_ref().map(JobFacts::of))
+    Ok(job.map(|Readable(job)| JobFacts::of(&job)))
 }
 
 /// The pods of a Job as the API server has them now: for when a Job has failed and the watch of pods has not yet told

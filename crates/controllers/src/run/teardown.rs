@@ -2,6 +2,7 @@
 
 use api_types::Run;
 use api_types::names::RUN_FINALIZER;
+use cluster_convert::Readable;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, PropagationPolicy};
 use kube::{Resource, ResourceExt};
@@ -44,9 +45,10 @@ pub async fn sweep(context: &Context) -> Result<(), Error> {
             continue;
         }
         let (Some(namespace), Some(owner)) = (job.namespace(), run_owner(&job)) else { continue };
-        let runs: Api<Run> = Api::namespaced(context.client.clone(), &namespace);
+        // A Run that one tenant made unreadable must not keep the Jobs of all others.
+        let runs: Api<Readable<Run>> = Api::namespaced(context.client.clone(), &namespace);
         let run = runs.get_opt(&owner.name).await.map_err(Error::api("read run", &owner.name))?;
-        if run.is_some_and(|run| run.metadata.uid.as_deref() == Some(&owner.uid)) {
+        if run.is_some_and(|Readable(run)| run.metadata.uid.as_deref() == Some(&owner.uid)) {
             continue;
         }
         let key = RunKey { namespace, name: owner.name.clone() };
