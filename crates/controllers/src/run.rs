@@ -307,5 +307,5 @@ async fn create(
     let attempts = run.status.as_ref().map(|status| status.attempts.as_slice()).unwrap_or_default();
     let number = attempts.last().map_or(1, |attempt| attempt.number);
     let prepared = build::resources(valid, &AttemptNames::of(&valid.name, number), context.metered);
-    apply::create(context, run, prepared).await
+    Box::pin(apply::create(context, run, prepared)).await
 }
