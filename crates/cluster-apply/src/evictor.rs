@@ -97,7 +97,8 @@ pub struct EvictReport {
 pub enum EvictOutcome {
     /// All its pods are being deleted, or gone.
     Leaves,
-    /// Nothing was done: it is not wanted any more.
+    /// It is not wanted any more, and none of its pods was deleted. One whose condition was under way then keeps that until
+    /// Kubernetes takes it back, some two minutes later.
     Spared,
     /// Nothing was done: it was to go only before it starts, and it has started.
     Started,
@@ -193,7 +194,7 @@ struct Worker {
 enum PodOutcome {
     Leaves,
     Refused,
-    /// The gang is not wanted to go any more, and none of it was told.
+    /// The gang is not wanted to go any more, and none of it was deleted.
     Spared,
     Fenced,
     /// The process is ending.
@@ -222,7 +223,7 @@ struct Leaving {
 }
 
 impl Leaving {
-    /// Whether it is clear that it stays. To be asked right before a request: its turn may have come late.
+    /// Whether it is clear that it stays. To be asked right before a request.
     fn is_spared(&self) -> bool {
         if let EvictCause::Unwinding { called_off, .. } = &self.request.cause
             && called_off.is_cancelled()
@@ -312,6 +313,14 @@ impl Worker {
                 leaving.goes.get_or_init(|| false);
             }
             let Some(turn) = self.turn().await else { return Err(PodOutcome::Stopped) };
+            // Its turn may have come late; what is not clear then is waited for without it.
+            if leaving.goes.get().is_none() {
+                match tokio::time::timeout(Duration::ZERO, self.is_wanted(&leaving.request)).await {
+                    Ok(true) => {}
+                    Ok(false) => drop(leaving.goes.set(false)),
+                    Err(_) => continue,
+                }
+            }
             if leaving.is_spared() {
                 return Err(PodOutcome::Spared);
             }

@@ -28,6 +28,9 @@ use tokio_util::sync::CancellationToken;
 /// A node is overcommitted for so long before anybody is taken off it: pods that end, and reports that are late, mend
 /// most of it.
 const OVERCOMMITTED_MAX: Duration = Duration::from_secs(10);
+/// For so long nobody else on an overcommitted node goes while it is not known whether one that was asked does: a server
+/// that says nothing clear about its pods must not keep the node as it is.
+const ASKED_MAX: Duration = Duration::from_secs(30);
 
 /// Who is unwound, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +61,7 @@ pub struct Unwinding {
 /// A gang that is being unwound.
 #[derive(Debug)]
 struct Asked {
+    at: Instant,
     trouble: Trouble,
     called_off: CancellationToken,
 }
@@ -77,6 +81,8 @@ struct InPart {
     /// Members that were seen on a node: when it changes, something got on. What we only decided is no progress, as it
     /// may fail over and over.
     seen: usize,
+    /// Whether it may be unwound only before it starts.
+    unless_started: bool,
 }
 
 impl Unwinding {
@@ -128,7 +134,7 @@ impl Unwinding {
 
     /// When to look again though nothing happens.
     pub fn next(&self) -> Option<Instant> {
-        let parts = self.in_part.iter().filter(|(gang, _)| self.is_open(gang));
+        let parts = self.in_part.iter().filter(|(gang, part)| self.is_open(gang, part.unless_started));
         let parts = parts.map(|(_, part)| part.since + self.in_part_max);
         parts.chain(self.overcommitted.values().map(|since| *since + OVERCOMMITTED_MAX)).min()
     }
@@ -145,9 +151,9 @@ impl Unwinding {
         let needs_room = |it: &&WaitingGang| it.reasons.iter().all(is_about_room);
         let waits = waiting.iter().filter(needs_room).map(|it| (&it.gang, "found no room"));
         // One that waits as well has its say above; one whose rest is about to be planned again does not wait yet.
-        let is_planned = |key: &GangKey| waiting.iter().any(|it| it.gang == *key);
+        let planned: BTreeSet<&GangKey> = waiting.iter().map(|it| &it.gang).collect();
         let lands = |key: &&GangKey| {
-            state.gang(key).is_some_and(|gang| gang.pending().len() == 0 || !is_planned(key))
+            state.gang(key).is_some_and(|gang| gang.pending().len() == 0 || !planned.contains(key))
         };
         let lands = failing.iter().filter(lands);
         let mut stuck = Vec::new();
@@ -156,16 +162,16 @@ impl Unwinding {
             let seen = seen(state, gang);
             let known = before.get(key).filter(|part| part.seen == seen);
             let since = known.map_or(now, |part| part.since);
-            self.in_part.insert(key.clone(), InPart { since, seen });
-            if now.duration_since(since) >= self.in_part_max && self.is_open(key) {
+            // What says that it is never evicted loses nothing before it has started.
+            let unless_started = state.pod(gang.lead()).pod().terms.eviction.never;
+            self.in_part.insert(key.clone(), InPart { since, seen, unless_started });
+            if now.duration_since(since) >= self.in_part_max && self.is_open(key, unless_started) {
                 let (rest, seconds) = (awaited(state, gang), self.in_part_max.as_secs());
                 let why = format!(
                     "{seen} of its members had a node, and {rest} {what} for {seconds} s: it gives back what it has, and \
                      starts when there is room for all, if its pods are made anew"
                 );
-                // What says that it is never evicted loses nothing before it has started.
-                let unless_started = state.pod(gang.lead()).pod().terms.eviction.never;
-                stuck.push(self.ask(key.clone(), Trouble::InPart { since }, why, unless_started));
+                stuck.push(self.ask(key.clone(), Trouble::InPart { since }, why, unless_started, now));
             }
         }
         stuck
@@ -190,7 +196,9 @@ impl Unwinding {
             // It has been dealt with: if that does not help, the next one goes after as long again.
             self.overcommitted.insert(node.name().clone(), now);
             // Nobody else goes before it is known whether one that was asked does.
-            if node.pods().any(|pod| self.asked.contains_key(&state.pod(pod).pod().gang)) {
+            let is_awaited = |asked: &Asked| now.duration_since(asked.at) < ASKED_MAX;
+            let asked = node.pods().filter_map(|pod| self.asked.get(&state.pod(pod).pod().gang));
+            if asked.into_iter().any(is_awaited) {
                 continue;
             }
             if let Some(gang) = self.newest(state, id) {
@@ -199,22 +207,29 @@ impl Unwinding {
         }
         let asked = crowded.into_iter().map(|(gang, node)| {
             let why = format!("node {node} has less than its pods were given: the newest gives way");
-            self.ask(gang, Trouble::Overcommitted(node), why, true)
+            self.ask(gang, Trouble::Overcommitted(node), why, true, now)
         });
         asked.collect()
     }
 
     /// Notes that a gang is said.
-    fn ask(&mut self, gang: GangKey, trouble: Trouble, why: String, unless_started: bool) -> Unwound {
+    fn ask(
+        &mut self,
+        gang: GangKey,
+        trouble: Trouble,
+        why: String,
+        unless_started: bool,
+        now: Instant,
+    ) -> Unwound {
         let called_off = CancellationToken::new();
-        self.asked.insert(gang.clone(), Asked { trouble, called_off: called_off.clone() });
+        self.asked.insert(gang.clone(), Asked { at: now, trouble, called_off: called_off.clone() });
         Unwound { gang, why, unless_started, called_off }
     }
 
     /// Takes back what was said of gangs that are not as they were: those whose clock starts anew, and those whose node has
     /// enough again.
     fn call_off(&self) {
-        for (gang, Asked { trouble, called_off }) in &self.asked {
+        for (gang, Asked { trouble, called_off, .. }) in &self.asked {
             let is_as_it_was = match trouble {
                 Trouble::InPart { since } => self.in_part.get(gang).is_some_and(|part| part.since == *since),
                 Trouble::Overcommitted(node) => self.overcommitted.contains_key(node),
@@ -225,9 +240,10 @@ impl Unwinding {
         }
     }
 
-    /// Whether a gang may be said.
-    fn is_open(&self, gang: &GangKey) -> bool {
-        !self.asked.contains_key(gang) && !self.started.contains(gang)
+    /// Whether a gang may be said; one that has started is not, if it may go only before.
+    fn is_open(&self, gang: &GangKey, unless_started: bool) -> bool {
+        let is_settled = self.asked.contains_key(gang) || unless_started && self.started.contains(gang);
+        !is_settled
     }
 
     /// The gang of ours on a node that was bound last, of those that nothing was decided about; ties are broken by name.
@@ -235,7 +251,7 @@ impl Unwinding {
         let pods = state.node(node).pods().map(|pod| state.pod(pod));
         let ours = pods.filter(|pod| pod.place() == Some(Place::Bound) && pod.pod().ours);
         let leaves = |gang: &GangKey| state.gang(gang).is_some_and(|it| it.evicting().is_some());
-        let may_leave = |gang: &GangKey| self.is_open(gang) && !leaves(gang);
+        let may_leave = |gang: &GangKey| self.is_open(gang, true) && !leaves(gang);
         let open = ours.filter(|pod| !pod.pod().terminating && may_leave(&pod.pod().gang));
         open.max_by_key(|pod| (pod.pod().started, &pod.pod().gang)).map(|pod| &pod.pod().gang)
     }

@@ -272,7 +272,7 @@ impl Election {
                     self.write_released().await
                 }
                 // Somebody else has it, or it is gone: there is nothing to give up.
-                Ok(_) => Ok(()),
+                Ok(_) => return,
                 Err(error) => Err(error),
             };
         }

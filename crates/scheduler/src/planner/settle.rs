@@ -62,12 +62,14 @@ impl Planner {
         }
     }
 
-    /// An answer takes the place of the one before: members that had ended may have been made anew.
-    pub(super) fn note_ended(&mut self, Ended { gang, members }: &Ended) {
-        self.absent.answered(gang);
-        if let Some(members) = members {
-            self.state.note_ended(gang, *members);
-        }
+    /// An answer takes the place of the one before: members that had ended may have been made anew. But pods that ended are
+    /// deleted some day, and then nobody can find them: it becomes fewer only as far as members are there instead.
+    pub(super) fn note_ended(&mut self, Ended { gang: key, members }: &Ended) {
+        self.absent.answered(key);
+        let (Some(members), Some(gang)) = (*members, self.state.gang(key)) else { return };
+        let size = self.state.pod(gang.lead()).pod().gang_size.unwrap_or(0);
+        let missing = size.saturating_sub(u32::try_from(gang.members().count()).unwrap_or(u32::MAX));
+        self.state.note_ended(key, members.max(gang.ended().min(missing)));
     }
 }
 
@@ -187,6 +189,22 @@ mod tests {
         planner.plan();
         let due = planner.absent.next().expect("no member is missing, and yet it is in doubt");
         assert_eq!(planner.absent.take_due(due), [gang]);
+    }
+
+    #[tokio::test]
+    async fn members_that_ended_count_also_when_their_pods_are_deleted_until_others_take_their_place() {
+        let gang = GangKey::new("ns", "gang");
+        let member =
+            |name: &str| Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), gang.clone()) };
+        let mut planner = planner();
+        planner.state.apply(Change::Pod(member("rest")));
+        for (members, expect) in [(1, 1), (0, 1)] {
+            planner.note_ended(&Ended { gang: gang.clone(), members: Some(members) });
+            assert_eq!(planner.state.gang(&gang).expect("it waits").ended(), expect, "{members} found");
+        }
+        planner.state.apply(Change::Pod(member("made anew")));
+        planner.note_ended(&Ended { gang: gang.clone(), members: Some(0) });
+        assert_eq!(planner.state.gang(&gang).expect("it waits").ended(), 0);
     }
 
     #[test]

@@ -259,17 +259,37 @@ fn an_unwinding_after_which_a_gang_is_still_in_part_is_tried_again_after_a_wait(
 }
 
 #[test]
-fn who_has_started_is_not_asked_again() {
-    let state = cluster(4, &[member("a", 0, Some(("node", 1))), member("a", 1, None)]);
-    let waiting = [waits("a")];
+fn who_has_started_is_asked_again_unless_it_may_go_only_before() {
+    for (never, expect) in [(true, None), (false, Some("a"))] {
+        let pods = [member("a", 0, Some(("node", 1))), member("a", 1, None)].map(|mut pod| {
+            Arc::make_mut(&mut pod.terms).eviction.never = never;
+            pod
+        });
+        let (state, waiting) = (cluster(4, &pods), [waits("a")]);
+        let start = Instant::now();
+        let due = start + IN_PART_MAX;
+        let mut unwinding = Unwinding::new(IN_PART_MAX);
+        assert!(names(&mut unwinding, &state, &waiting, start).is_empty());
+        assert_eq!(names(&mut unwinding, &state, &waiting, due), ["a"]);
+        // For a node that has too little, for example, nobody goes who has started.
+        unwinding.ended(&gang("a"), EvictOutcome::Started, due);
+        assert_eq!(unwinding.next().is_some(), expect.is_some());
+        let again = names(&mut unwinding, &state, &waiting, due + IN_PART_MAX * 2);
+        assert_eq!(again.first().map(String::as_str), expect);
+    }
+}
+
+#[test]
+fn on_a_node_that_has_too_little_one_of_whom_nothing_is_heard_does_not_keep_the_others_for_ever() {
+    let pods = ["a", "b"].map(|of| [0, 1].map(|index| member(of, index, Some(("node", 1)))));
+    let state = cluster(8, pods.as_flattened());
     let start = Instant::now();
-    let due = start + IN_PART_MAX;
     let mut unwinding = Unwinding::new(IN_PART_MAX);
-    assert!(names(&mut unwinding, &state, &waiting, start).is_empty());
-    assert_eq!(names(&mut unwinding, &state, &waiting, due), ["a"]);
-    unwinding.ended(&gang("a"), EvictOutcome::Started, due);
-    assert!(names(&mut unwinding, &state, &waiting, due + IN_PART_MAX * 2).is_empty());
-    assert_eq!(unwinding.next(), None);
+    let mut asked = Vec::new();
+    for round in 0..=4 {
+        asked.push(names(&mut unwinding, &state, &[], start + OVERCOMMITTED_MAX * round).concat());
+    }
+    assert_eq!(asked, ["", "b", "", "", "a"]);
 }
 
 #[test]
