@@ -32,8 +32,8 @@ pub struct SchedulerEpochSpec {
     pub holder: String,
 }
 
-/// The merge patch that opens the fence of binds for an epoch: only those of others are looked at from then on. With the
-/// version of the fence that was read, it is refused if anybody wrote it since.
+/// The merge patch that opens the fence of binds for an epoch: only those of others are looked at from then on. It is refused
+/// if anybody wrote the fence since it was read in this version, and without one.
 pub fn opening(epoch: i64, version: Option<&str>) -> Json {
     let other = LabelSelectorRequirement {
         key: EPOCH_LABEL.to_owned(),

@@ -54,7 +54,7 @@ async fn the_proxy_loses_what_it_says_and_the_judge_sees_what_happens_around_an_
     site.cluster.restart_api_server("kube-apiserver").await?;
     // Its roles are read again; until then it refuses. What was sent while it was away may have been carried out without an
     // answer, and is refused from then on.
-    e2e::wait::until("the API server knows its roles", Duration::from_secs(60), || async {
+    e2e::wait::until("the API server knows its roles", Duration::from_mins(1), || async {
         let answered = tokio::time::timeout(Duration::from_secs(3), bind(&client, "twin-1")).await;
         let is_bound = is_bound(&site, "twin-1").await.unwrap_or(false);
         Ok((answered.is_ok() && is_bound).then_some(()))

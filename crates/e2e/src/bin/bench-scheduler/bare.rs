@@ -75,9 +75,9 @@ impl Bare {
         let epochs: Api<SchedulerEpoch> = Api::all(yard.client.clone());
         epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
         let fence: Api<ValidatingAdmissionPolicyBinding> = Api::all(yard.client.clone());
-        fence
-            .patch(names::FENCE_OF_BINDS, &PatchParams::default(), &Patch::Merge(opening(EPOCH, None)))
-            .await?;
+        let read = fence.get(names::FENCE_OF_BINDS).await?;
+        let open = Patch::Merge(opening(EPOCH, read.resource_version().as_deref()));
+        fence.patch(names::FENCE_OF_BINDS, &PatchParams::default(), &open).await?;
         // Until the fence has heard of both.
         tokio::time::sleep(Duration::from_secs(3)).await;
         Ok(())
