@@ -245,12 +245,12 @@ mod tests {
 
     use cluster_apply::{BindReport, EvictOutcome, EvictReport, Outcome};
     use cluster_model::plan::{Hold, MemberPlacement};
-    use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
+    use cluster_model::{Change, GangKey, Node, Pod, PodKey};
     use jiff::Timestamp;
     use tokio::time::Instant;
 
     use crate::planner::Planner;
-    use crate::planner::testing::planner;
+    use crate::planner::testing::{pair, planner, planner_of_a_gang_in_part};
 
     fn key(name: &str) -> GangKey {
         GangKey::new("ns", name)
@@ -313,14 +313,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_gang_that_could_not_be_unwound_is_asked_again() {
-        let gang = key("gang");
-        let member =
-            |name: &str| Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), gang.clone()) };
-        let mut planner = planner();
-        let allocatable = Resources { pods: 10, ..Resources::default() };
-        planner.state.apply(Change::Node(Node { allocatable, ..Node::new("node") }));
-        planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
-        planner.state.apply(Change::Pod(member("rest")));
+        let (mut planner, gang) = (planner_of_a_gang_in_part(), pair());
         let pod = PodKey::new("ns", "rest", "rest");
         planner.state.assume(&pod, &"node".into()).expect("it waits");
         let outcome = Outcome::Refused("no".to_owned());

@@ -113,13 +113,13 @@ mod tests {
     use std::time::Duration;
 
     use cluster_apply::{BindReport, Outcome};
-    use cluster_model::{Change, GangKey, Node, Pod, PodKey};
+    use cluster_model::{Change, PodKey};
     use cluster_watch::Message;
     use tokio::time::Instant;
 
     use super::{RETRY_IN_PART_MAX, RETRY_MAX, RETRY_MIN, Retries};
     use crate::absent::Ended;
-    use crate::planner::testing::planner;
+    use crate::planner::testing::{member, pair, planner, planner_of_a_gang_in_part};
     use crate::unwind::is_in_part;
 
     #[tokio::test]
@@ -146,13 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_gang_whose_rest_cannot_be_bound_counts_as_bound_in_part() {
-        let gang = GangKey::new("ns", "gang");
-        let member =
-            |name: &str| Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), gang.clone()) };
-        let mut planner = planner();
-        planner.state.apply(Change::Node(Node::new("node")));
-        planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
-        planner.state.apply(Change::Pod(member("rest")));
+        let mut planner = planner_of_a_gang_in_part();
         let pod = PodKey::new("ns", "rest", "rest");
         planner.state.assume(&pod, &"node".into()).expect("it waits");
         assert_eq!(planner.gangs_in_part(), 0, "its bind is under way");
@@ -165,13 +159,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_gang_that_started_without_a_member_that_comes_after_all_is_in_part_once_that_is_found_out() {
-        let gang = GangKey::new("ns", "gang");
-        let member =
-            |name: &str| Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), gang.clone()) };
-        let mut planner = planner();
-        planner.state.apply(Change::Node(Node::new("node")));
-        planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
-        planner.state.apply(Change::Pod(member("rest")));
+        let (mut planner, gang) = (planner_of_a_gang_in_part(), pair());
         for (members, in_part) in [(Some(1), false), (None, false), (Some(0), true)] {
             planner.note_ended(&Ended { gang: gang.clone(), members });
             let known = planner.state.gang(&gang).expect("it waits");
@@ -181,10 +169,8 @@ mod tests {
 
     #[tokio::test]
     async fn while_a_gang_waits_whose_members_are_said_to_have_ended_that_is_asked_again() {
-        let gang = GangKey::new("ns", "gang");
-        let rest = Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", "rest", "rest"), gang.clone()) };
-        let mut planner = planner();
-        planner.state.apply(Change::Pod(rest));
+        let (mut planner, gang) = (planner(), pair());
+        planner.state.apply(Change::Pod(member("rest")));
         planner.note_ended(&Ended { gang: gang.clone(), members: Some(1) });
         planner.plan();
         let due = planner.absent.next().expect("no member is missing, and yet it is in doubt");
@@ -193,10 +179,7 @@ mod tests {
 
     #[tokio::test]
     async fn members_that_ended_count_also_when_their_pods_are_deleted_until_others_take_their_place() {
-        let gang = GangKey::new("ns", "gang");
-        let member =
-            |name: &str| Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), gang.clone()) };
-        let mut planner = planner();
+        let (mut planner, gang) = (planner(), pair());
         planner.state.apply(Change::Pod(member("rest")));
         for (members, expect) in [(1, 1), (0, 1)] {
             planner.note_ended(&Ended { gang: gang.clone(), members: Some(members) });

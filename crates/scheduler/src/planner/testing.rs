@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Writes};
+use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
 use kube::client::Body;
 use placement::Policy;
 use tokio::sync::mpsc;
@@ -19,7 +20,27 @@ pub(super) fn planner() -> Planner {
     planner_and_requests().0
 }
 
-/// The same, and how many requests the API server got.
+/// The gang of two of [`member`].
+pub(super) fn pair() -> GangKey {
+    GangKey::new("ns", "gang")
+}
+
+/// A member of a gang of two that waits.
+pub(super) fn member(name: &str) -> Pod {
+    Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), pair()) }
+}
+
+/// It knows a gang of two: `first` is on `node`, `rest` waits.
+pub(super) fn planner_of_a_gang_in_part() -> Planner {
+    let mut planner = planner();
+    let allocatable = Resources { pods: 10, ..Resources::default() };
+    planner.state.apply(Change::Node(Node { allocatable, ..Node::new("node") }));
+    planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
+    planner.state.apply(Change::Pod(member("rest")));
+    planner
+}
+
+/// The same as [`planner`], and how many requests the API server got.
 pub(super) fn planner_and_requests() -> (Planner, Arc<AtomicUsize>) {
     let requests = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&requests);
