@@ -64,7 +64,7 @@ pub async fn run(
         members: Members::default(),
         metered: meter.is_some(),
     });
-    let synced = watch::Sender::new(false);
+    let listed = watch::Sender::new(Listed::default());
 
     let of_runs = watcher::Config::default().labels(RUN_LABEL);
     let run_events = whole_objects::<Run>(client.clone(), watcher::Config::default());
@@ -80,16 +80,26 @@ pub async fn run(
     });
 
     let queue = stream::select_all([
-        keys(run_events, run_writer, runs.clone(), |run: &Run| Some(ObjectRef::from_obj(run))),
-        keys(job_events, job_writer, jobs.clone(), run_of_job),
-        pod_keys(pod_events, Arc::clone(&context), meter.clone(), synced.clone()),
+        keys(run_events, run_writer, runs.clone(), |run| Some(ObjectRef::from_obj(run)), {
+            let listed = listed.clone();
+            move || listed.send_modify(|listed| listed.runs = true)
+        }),
+        keys(job_events, job_writer, jobs, run_of_job, {
+            let listed = listed.clone();
+            move || listed.send_modify(|listed| listed.jobs = true)
+        }),
+        pod_keys(pod_events, Arc::clone(&context), meter.clone(), {
+            let listed = listed.clone();
+            move || listed.send_modify(|listed| listed.pods = true)
+        }),
     ])
     .map(Ok::<_, Infallible>)
     .take_until(stop.clone().cancelled_owned());
 
     let worker = Arc::new(Worker {
         context: Arc::clone(&context),
-        synced: synced.subscribe(),
+        listed: listed.subscribe(),
+        stop: stop.clone(),
         metrics,
         failures: Mutex::default(),
     });
@@ -103,14 +113,10 @@ pub async fn run(
         config,
     );
     let announce = async {
-        // An error means that everything has ended already.
-        if jobs.wait_until_ready().await.is_ok()
-            && synced.subscribe().wait_for(|synced| *synced).await.is_ok()
-        {
-            ready();
-        }
+        Listed::all(listed.subscribe()).await;
+        ready();
     };
-    let sweeps = sweep(&context, &jobs, &stop);
+    let sweeps = sweep(&context, listed.subscribe(), &stop);
     let metering = async {
         if let (Some(ledger), Some(meter)) = (ledger, meter) {
             // In a task of its own: a slow database holds up nothing here.
@@ -127,6 +133,23 @@ pub async fn run(
         Ok(())
     };
     tokio::try_join!(controlling, metering).map(|_| ())
+}
+
+/// Which caches are complete. Not by `Store::wait_until_ready`: of several tasks that wait for a store, kube wakes one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Listed {
+    runs: bool,
+    jobs: bool,
+    pods: bool,
+}
+
+impl Listed {
+    /// Waits until all of them are, or for ever if the process is ending.
+    async fn all(mut listed: watch::Receiver<Self>) {
+        if listed.wait_for(|listed| listed.runs && listed.jobs && listed.pods).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// The meter panicked: what was being done is left as it is, and a new process goes on with it.
@@ -175,7 +198,8 @@ impl Metrics {
 
 struct Worker {
     context: Arc<Context>,
-    synced: watch::Receiver<bool>,
+    listed: watch::Receiver<Listed>,
+    stop: CancellationToken,
     metrics: Metrics,
     /// Failures in a row by Run; a success removes the entry, so it is bounded by the Runs that fail.
     failures: Mutex<HashMap<RunKey, u32>>,
@@ -189,9 +213,9 @@ impl Worker {
             let worker = Arc::clone(&worker);
             tokio::spawn(async move {
                 // Nothing is decided before all caches are complete.
-                let synced = worker.synced.clone().wait_for(|synced| *synced).await.is_ok();
-                if !synced || worker.context.jobs.wait_until_ready().await.is_err() {
-                    return Ok(Action::await_change());
+                tokio::select! {
+                    () = Listed::all(worker.listed.clone()) => {}
+                    () = worker.stop.cancelled() => return Ok(Action::await_change()),
                 }
                 reconcile(run, Arc::clone(&worker.context)).await
             })
@@ -244,6 +268,7 @@ fn keys<K>(
     mut writer: kube::runtime::reflector::store::Writer<K>,
     store: Store<K>,
     run_of: fn(&K) -> Option<ObjectRef<Run>>,
+    on_listed: impl Fn() + Send + 'static,
 ) -> BoxStream<'static, ObjectRef<Run>>
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
@@ -251,6 +276,9 @@ where
     events
         .flat_map(move |event| {
             writer.apply_watcher_event(&event);
+            if matches!(event, Event::InitDone) {
+                on_listed();
+            }
             let touched: Vec<_> = match &event {
                 Event::Init | Event::InitApply(_) => Vec::new(),
                 Event::InitDone => store.state().iter().filter_map(|object| run_of(object)).collect(),
@@ -265,7 +293,7 @@ fn pod_keys(
     events: BoxStream<'static, Event<SlimPod>>,
     context: Arc<Context>,
     meter: Option<Arc<Meter>>,
-    synced: watch::Sender<bool>,
+    on_listed: impl Fn() + Send + 'static,
 ) -> BoxStream<'static, ObjectRef<Run>> {
     events
         .flat_map(move |event| {
@@ -275,7 +303,7 @@ fn pod_keys(
             }
             let touched = context.members.apply(&event);
             if complete {
-                synced.send_replace(true);
+                on_listed();
             }
             stream::iter(touched.into_iter().map(|key| ObjectRef::new(&key.name).within(&key.namespace)))
         })
@@ -304,13 +332,10 @@ async fn announce_until(stop: &CancellationToken, announce: impl Future<Output =
     }
 }
 
-async fn sweep(context: &Context, jobs: &Store<Job>, stop: &CancellationToken) {
-    let ready = tokio::select! {
+async fn sweep(context: &Context, listed: watch::Receiver<Listed>, stop: &CancellationToken) {
+    tokio::select! {
         () = stop.cancelled() => return,
-        ready = jobs.wait_until_ready() => ready,
-    };
-    if ready.is_err() {
-        return;
+        () = Listed::all(listed) => {}
     }
     let mut timer = tokio::time::interval(SWEEP);
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -327,6 +352,9 @@ async fn sweep(context: &Context, jobs: &Store<Job>, stop: &CancellationToken) {
 
 #[cfg(test)]
 mod tests {
+    use kube::client::Body;
+    use serde_json::json;
+
     use super::*;
 
     #[tokio::test]
@@ -334,5 +362,58 @@ mod tests {
         let broken = tokio::spawn(async { assert!(std::hint::black_box(false), "as a test") });
         assert!(finished(broken).await.is_err());
         assert!(finished(tokio::spawn(async {})).await.is_ok());
+    }
+
+    const RUNS: u64 = 3;
+
+    /// An API server with runs that are over, whose list of Jobs takes its time, and whose watches never bring anything.
+    fn server(jobs_take: Duration) -> kube::Client {
+        let run = |index: u64| {
+            json!({
+                "metadata": { "name": format!("run-{index}"), "namespace": "team", "resourceVersion": "1" },
+                "spec": { "members": 1, "image": "i", "command": ["c"] },
+                "status": { "phase": "Succeeded" },
+            })
+        };
+        let service = tower::service_fn(move |request: http::Request<Body>| async move {
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            assert_eq!(request.method(), http::Method::GET, "nothing is left to be written");
+            if query.contains("watch=true") {
+                std::future::pending::<()>().await;
+            }
+            if path.ends_with("/jobs") {
+                tokio::time::sleep(jobs_take).await;
+            }
+            let items: Vec<_> = (0..if path.ends_with("/runs") { RUNS } else { 0 }).map(run).collect();
+            let metadata = json!({ "resourceVersion": "1" });
+            let list = json!({ "apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items });
+            Ok::<_, Infallible>(http::Response::new(Body::from(list.to_string().into_bytes())))
+        });
+        kube::Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_run_is_looked_at_though_jobs_are_listed_long_after_it() {
+        let metrics = Metrics::default();
+        let (announced, ready) = tokio::sync::oneshot::channel();
+        let announce = || announced.send(()).expect("it is waited for");
+        let client = server(DEBOUNCE * 4);
+        let works = tokio::spawn(run(client, metrics.clone(), None, CancellationToken::new(), announce));
+        ready.await.expect("everything is listed");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        works.abort();
+        let looked_at =
+            metrics.reconciles.get_or_create(&ReconcileLabels { result: ReconcileResult::Ok }).get();
+        assert_eq!(looked_at, RUNS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_when_asked_though_not_everything_is_listed() {
+        let (hour, stop) = (Duration::from_hours(1), CancellationToken::new());
+        let works = tokio::spawn(run(server(hour), Metrics::default(), None, stop.clone(), || {}));
+        tokio::time::sleep(DEBOUNCE * 4).await;
+        stop.cancel();
+        let ended = tokio::time::timeout(hour / 2, works).await.expect("it does not wait for the list");
+        assert!(matches!(ended, Ok(Ok(()))), "in good order");
     }
 }
