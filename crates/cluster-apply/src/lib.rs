@@ -6,6 +6,7 @@
 //!   holds ─► HoldWriter ──► POST, PATCH, DELETE holds
 //!              │ written
 //!   evictions ─► Evictor ──≤ N in flight──► condition DisruptionTarget, DELETE pod ──► EvictOutcome ─► back to the loop
+//!   take-over ─► Writes::mark ──► condition on the leader's own pod
 //!   what happened ─► EventWriter ──≤ 10/s, never waited for──► events
 //!   reasons ─► StatusWriter ──latest wins, paced──► Run.status.waiting, Pod condition, Queue.status
 //!                                                           │
@@ -22,6 +23,7 @@ pub mod binder;
 pub mod events;
 pub mod evictor;
 pub mod holds;
+pub mod mark;
 pub mod outcome;
 pub mod pending;
 mod sight;

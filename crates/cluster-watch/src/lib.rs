@@ -11,9 +11,13 @@
 //! decoded makes its kind start over with a list, because planning without it could place pods on GPUs in use. A list
 //! that gets no answer is given up and begun anew; of a watch that falls silent, kube's watcher does the same.
 //!
+//! Who must know that all changes of pods up to some moment are reported changes a pod then, the landmark, and waits until
+//! the watch tells of it: see [`Message::PodsAsOf`].
+//!
 //! It never writes, never decides, and holds no objects: only the keys of those it has reported.
 
 pub mod known;
+pub mod landmark;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -32,6 +36,7 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::known::Known;
+use crate::landmark::Landmark;
 
 /// Objects per page of a list. Client-go's reflectors ask for 500, one page after the other; with 2,000, some 4 MB of pods,
 /// the 100,000 pods of a large cluster come in two thirds of the time, which a take-over waits for.
@@ -85,6 +90,8 @@ pub enum Message {
     Change(Change),
     /// Everything of this kind that existed when it was listed has been reported. Repeats after each new list.
     Synced(Kind),
+    /// All changes of pods up to the one that gave the landmark this version have been reported.
+    PodsAsOf(u64),
 }
 
 /// Errors since the start, for metrics.
@@ -96,10 +103,16 @@ pub struct Counters {
     pub decode_errors: AtomicU64,
 }
 
-/// Watches one kind until the receiver is gone. Run one per kind.
-pub async fn watch(kind: Kind, client: Client, out: mpsc::Sender<Message>, counters: Arc<Counters>) {
+/// Watches one kind until the receiver is gone. Run one per kind; a landmark is for pods.
+pub async fn watch(
+    kind: Kind,
+    client: Client,
+    landmark: Option<Landmark>,
+    out: mpsc::Sender<Message>,
+    counters: Arc<Counters>,
+) {
     let config = watcher::Config::default().page_size(PAGE_SIZE);
-    let watching = Watching { kind, out, counters };
+    let watching = Watching { kind, landmark, out, counters };
     match kind {
         Kind::Pods => {
             let config = config.fields(UNFINISHED_PODS);
@@ -130,6 +143,7 @@ pub async fn watch(kind: Kind, client: Client, out: mpsc::Sender<Message>, count
 
 struct Watching {
     kind: Kind,
+    landmark: Option<Landmark>,
     out: mpsc::Sender<Message>,
     counters: Arc<Counters>,
 }
@@ -139,7 +153,7 @@ struct Closed;
 
 impl Watching {
     async fn run<K>(
-        self,
+        mut self,
         api: &Api<K>,
         config: &watcher::Config,
         change: fn(&K) -> Change,
@@ -151,8 +165,8 @@ impl Watching {
         let mut backoff = BACKOFF_MIN;
         loop {
             let mut stream = std::pin::pin!(watcher::watcher(api.clone(), config.clone()));
-            // The stream has no end; it is dropped to start over with a list.
-            while let Some(event) = next(&mut stream, known.is_listing()).await {
+            // The stream has no end of its own; it is dropped to start over with a list.
+            while let Some(event) = self.next(&mut stream, known.is_listing()).await {
                 match event {
                     Ok(event) => {
                         if is_progress(&event) {
@@ -177,19 +191,25 @@ impl Watching {
         }
     }
 
-    async fn forward<K>(
-        &self,
+    async fn forward<K: Resource>(
+        &mut self,
         known: &mut Known,
         event: Event<K>,
         change: fn(&K) -> Change,
         gone: fn(&K) -> Change,
     ) -> Result<(), Closed> {
         match event {
-            Event::Init => known.begin_list(),
+            Event::Init => {
+                known.begin_list();
+                self.landmark.as_mut().map(Landmark::forget);
+            }
             Event::InitApply(object) | Event::Apply(object) => {
                 let change = change(&object);
                 known.track(&change);
                 self.send(Message::Change(change)).await?;
+                if let Some(landmark) = &mut self.landmark {
+                    landmark.look(object.meta());
+                }
             }
             Event::Delete(object) => {
                 let change = gone(&object);
@@ -205,7 +225,34 @@ impl Watching {
                 self.send(Message::Synced(self.kind)).await?;
             }
         }
-        Ok(())
+        // Of a list, what comes after the landmark counts too.
+        let passed = self.landmark.as_mut().filter(|_| !known.is_listing()).and_then(Landmark::take_version);
+        match passed {
+            Some(version) => self.send(Message::PodsAsOf(version)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The next event, or that a list got no answer; nothing if the watch shall start over, because it is late.
+    async fn next<K>(
+        &self,
+        stream: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin),
+        is_listing: bool,
+    ) -> Option<watcher::Result<Event<K>>> {
+        if is_listing {
+            let event = tokio::time::timeout(PAGE_MAX, stream.next()).await;
+            return event.unwrap_or_else(|late| {
+                Some(Err(watcher::Error::InitialListFailed(kube::Error::Service(late.into()))))
+            });
+        }
+        let Some(landmark) = &self.landmark else { return stream.next().await };
+        tokio::select! {
+            event = stream.next() => event,
+            () = landmark.late() => {
+                warn!(kind = self.kind.as_str(), "The watch is late; listing again.");
+                None
+            }
+        }
     }
 
     async fn send(&self, message: Message) -> Result<(), Closed> {
@@ -217,20 +264,6 @@ impl Watching {
         counter.fetch_add(1, Ordering::Relaxed);
         warn!(kind = self.kind.as_str(), %error, undecodable, ?retry_after, "Watch broke off.");
     }
-}
-
-/// The next event, or that a list got no answer.
-async fn next<K>(
-    stream: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin),
-    is_listing: bool,
-) -> Option<watcher::Result<Event<K>>> {
-    if !is_listing {
-        return stream.next().await;
-    }
-    let event = tokio::time::timeout(PAGE_MAX, stream.next()).await;
-    event.unwrap_or_else(|late| {
-        Some(Err(watcher::Error::InitialListFailed(kube::Error::Service(late.into()))))
-    })
 }
 
 /// Whether an event shows that the server is well. `Init` only says that a list will be tried, and a list whose later
@@ -259,14 +292,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
-    use cluster_model::Change;
+    use cluster_model::{Change, PodKey};
     use kube::Client;
     use kube::client::Body;
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
-    use tokio::sync::mpsc;
+    use tokio::sync::{Notify, mpsc};
 
-    use super::{Counters, Kind, Message, PAGE_MAX, is_progress, watch};
+    use super::{Counters, Kind, Landmark, Message, PAGE_MAX, is_progress, watch};
 
     /// An API server that gives these answers one after the other, where there are any, and none after them.
     fn server(answers: Vec<Option<Value>>) -> Client {
@@ -302,7 +335,7 @@ mod tests {
         let client = server(vec![Some(page(&["a", "b"], "more")), None, Some(page(&["a"], ""))]);
         let (sender, mut receiver) = mpsc::channel(16);
         let counters = Arc::<Counters>::default();
-        let watching = tokio::spawn(watch(Kind::Namespaces, client, sender, Arc::clone(&counters)));
+        let watching = tokio::spawn(watch(Kind::Namespaces, client, None, sender, Arc::clone(&counters)));
         let mut said = Vec::new();
         while said.last().is_none_or(|last| last != "listed") {
             let message = tokio::time::timeout(PAGE_MAX * 2, receiver.recv()).await;
@@ -310,6 +343,45 @@ mod tests {
         }
         assert_eq!(said, ["a", "b", "a", "b is gone", "listed"]);
         assert_eq!(counters.errors.load(Ordering::Relaxed), 1);
+        watching.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn how_far_the_pods_are_known_is_told_when_everything_before_is_reported() {
+        let pod = |name: &str, version: &str| {
+            let metadata =
+                json!({ "namespace": "ns", "name": name, "uid": name, "resourceVersion": version });
+            json!({ "metadata": metadata, "spec": { "nodeName": "node" } })
+        };
+        let list = json!({
+            "apiVersion": "v1",
+            "kind": "PodList",
+            "metadata": { "resourceVersion": "8" },
+            "items": [pod("landmark", "7"), pod("other", "3")],
+        });
+        let changed = json!({ "type": "MODIFIED", "object": pod("landmark", "9") });
+        // The watch begins, brings one change, begins again, and is dead.
+        let client = server(vec![Some(list.clone()), Some(changed), None, Some(list)]);
+        let (sender, mut receiver) = mpsc::channel(16);
+        let late = Arc::<Notify>::default();
+        let landmark = Landmark::new(PodKey::new("ns", "landmark", "landmark"), Arc::clone(&late));
+        let watching = tokio::spawn(watch(Kind::Pods, client, Some(landmark), sender, Arc::default()));
+        let listed = ["landmark", "other", "listed", "as of 7"];
+        for expect in [listed.as_slice(), &["landmark", "as of 9"], &["late"], &listed].concat() {
+            if expect == "late" {
+                tokio::time::sleep(PAGE_MAX).await;
+                late.notify_one();
+                continue;
+            }
+            let message = tokio::time::timeout(PAGE_MAX, receiver.recv()).await;
+            let message = match message.expect("it does not wait for ever").expect("it goes on") {
+                Message::Change(Change::Pod(pod)) => pod.key.name.to_string(),
+                Message::Synced(Kind::Pods) => "listed".to_owned(),
+                Message::PodsAsOf(version) => format!("as of {version}"),
+                other => panic!("pods are listed, not {other:?}"),
+            };
+            assert_eq!(message, expect);
+        }
         watching.abort();
     }
 

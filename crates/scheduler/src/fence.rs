@@ -21,6 +21,7 @@ use api_types::names::{
 use api_types::scheduler_epoch::opening;
 use api_types::{SchedulerEpoch, SchedulerEpochSpec};
 use cluster_apply::writes::{Probe, Writes};
+use cluster_model::PodKey;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -30,6 +31,7 @@ use tracing::{debug, info};
 use crate::tell::server::Endpoint;
 
 /// Where a service account token says which pod it was made for.
+const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 /// The fence follows its parameter within 0.3 s here, and its own change within 1.3 s, because kube-apiserver looks for those
 /// once in a second; 100 tries with 0.1 s between are 10 s and more.
@@ -92,14 +94,18 @@ pub enum Error {
     },
 }
 
-/// The UID of the pod that this process's token is bound to.
-pub async fn pod_uid(client: &Client) -> Result<String, Error> {
+/// The pod that this process's token is bound to.
+pub async fn own_pod(client: &Client) -> Result<PodKey, Error> {
     let api = Api::<SelfSubjectReview>::all(client.clone());
     let review =
         api.create(&PostParams::default(), &SelfSubjectReview::default()).await.map_err(Error::Review)?;
     let user = review.status.and_then(|status| status.user_info).unwrap_or_default();
-    let uid = user.extra.as_ref().and_then(|extra| extra.get(POD_UID)).and_then(|values| values.first());
-    uid.cloned().ok_or_else(|| Error::NotAPod { user: user.username.unwrap_or_default() })
+    let said = |key: &str| user.extra.as_ref()?.get(key)?.first().cloned();
+    match (said(POD_NAME), said(POD_UID)) {
+        // The fence, and our rights, are those of a service account of this namespace.
+        (Some(name), Some(uid)) => Ok(PodKey::new(SYSTEM_NAMESPACE, name, uid)),
+        _ => Err(Error::NotAPod { user: user.username.unwrap_or_default() }),
+    }
 }
 
 /// Makes this process the one that may write, and says where it can be asked, if it can; returns its epoch.

@@ -8,8 +8,9 @@ use api_types::names::{SCHEDULER_LEASE, SYSTEM_NAMESPACE};
 use api_types::{Hold, Queue};
 use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Target, Writes};
 use cluster_convert::Readable;
-use cluster_model::{QueueName, SavedAccounts};
+use cluster_model::{PodKey, QueueName, SavedAccounts};
 use cluster_watch::Kind;
+use cluster_watch::landmark::Landmark;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use opentelemetry_sdk::trace::SdkTracerProvider;
@@ -19,13 +20,13 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use service_kit::health::Readiness;
 use service_kit::lease::{self, LeaseName};
 use service_kit::{client, health, otlp, shutdown};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::args::Args;
 use crate::metrics::Metrics;
-use crate::planner::{Inputs, Leftovers, Outputs, Planner, Settings};
+use crate::planner::{Inputs, Outputs, Planner, Settings, TakenOver};
 use crate::record::Record;
 use crate::spans::Spans;
 use crate::tell::desk::Desk;
@@ -48,6 +49,9 @@ const FENCE_MAX: Duration = Duration::from_secs(50);
 /// From the lease to the first plan, without the settle time. A leader that cannot list by then (a dead connection
 /// without an end, for example) must not keep others from leading.
 const FIRST_PLAN_MAX: Duration = Duration::from_mins(2);
+/// A watch that is listed brings the mark within a second, and the rest is listed in some more. After this long without a plan
+/// the watch of pods is taken for dead, and lists again.
+const MARK_MAX: Duration = Duration::from_secs(30);
 
 /// Stands by, leads, and ends: `Ok` when it was asked to stop, an error when it may not go on.
 pub async fn run(args: Args) -> anyhow::Result<()> {
@@ -61,14 +65,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     health::serve(args.common.health_listen, readiness.clone(), registry, stop.clone()).await?;
     let config = client::config(args.common.kubeconfig.as_deref()).await?;
     let reads = client::watching(&config)?;
-    let uid = tokio::time::timeout(REVIEW_MAX, fence::pod_uid(&reads)).await;
-    let uid = uid.context("asking the API server who this process is: no answer")??;
+    let own_pod = tokio::time::timeout(REVIEW_MAX, fence::own_pod(&reads)).await;
+    let own_pod = own_pod.context("asking the API server who this process is: no answer")??;
     // A standby is ready: it does what it is there for.
     readiness.ready();
     let name = LeaseName {
         namespace: SYSTEM_NAMESPACE.to_owned(),
         name: SCHEDULER_LEASE.to_owned(),
-        identity: lease::identity(&uid),
+        identity: lease::identity(&own_pod.uid),
     };
     let held = match lease::acquire(&config, name, args.lease.times()?, &stop).await {
         Err(lease::Error::Stopped) => return Ok(()),
@@ -79,7 +83,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let leader = Leader {
         writes: Writes::new(client::client(&write_config)?, args.write_timeout),
         reads,
-        uid,
+        own_pod,
         policy,
         args,
         metrics,
@@ -114,7 +118,7 @@ struct Leader {
     args: Args,
     reads: Client,
     writes: Writes,
-    uid: String,
+    own_pod: PodKey,
     policy: Policy,
     metrics: Metrics,
     readiness: Readiness,
@@ -133,11 +137,9 @@ impl Leader {
         // It says "not yet" until the first plan.
         let door = self.door(&desk, stop);
         let endpoint = door.open_now().await;
-        let (epoch, leftovers) = tokio::select! {
+        let epoch = tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            taken = tokio::time::timeout_at(deadline, self.take_over(endpoint.as_ref())) => {
-                taken.with_context(|| format!("did not take over within {limit:?}"))??
-            }
+            taken = self.take_fence(endpoint.as_ref()) => taken?,
         };
         if endpoint.is_none() {
             tokio::spawn(door.open_later(epoch));
@@ -145,23 +147,38 @@ impl Leader {
         let record = self.args.record.as_deref().map(Record::start).transpose();
         let record = record.context("starting the recording thread")?;
         let observers = (record, self.traces.as_ref().map(Spans::new));
-        let (outputs, inputs) = self.connect(epoch, desk, observers, stop);
+        let (taken_over, taken_over_receiver) = mpsc::channel(1);
+        let (changes, watches) = mpsc::channel(CHANGES_MAX);
+        let late = self.watch_pods(&changes);
+        let (outputs, inputs) = self.connect(epoch, desk, observers, (watches, taken_over_receiver), stop);
         let stop_planning = inputs.stop.clone();
         let settings = Settings { policy: self.policy.clone(), unwind_after: self.args.unwind_after };
-        let planner = Planner::new(settings, outputs, leftovers);
+        let planner = Planner::new(settings, outputs);
         let begun = CancellationToken::new();
         let mut ended = spawn(planner, inputs, self.readiness.clone(), begun.clone())?;
-        let late = async {
+        let out_of_time = async {
             if tokio::time::timeout_at(deadline, begun.cancelled()).await.is_ok() {
                 std::future::pending::<()>().await;
             }
         };
+        let failed_to_take_over = async {
+            match self.take_over(epoch, &changes).await {
+                // Without a receiver the loop is ending.
+                Ok(left) => drop(taken_over.send(left).await),
+                Err(error) => return error,
+            }
+            while tokio::time::timeout(MARK_MAX, begun.cancelled()).await.is_err() {
+                late.notify_one();
+            }
+            std::future::pending().await
+        };
         let why = tokio::select! {
+            error = failed_to_take_over => format!("did not take over: {error:#}"),
             message = self.fenced.fenced() => {
                 cluster_apply::failpoint!("fenced");
                 format!("the API server refused a write: {message}")
             }
-            () = late => format!("could not list everything within {limit:?} after taking the lease"),
+            () = out_of_time => format!("did not take over, or could not list everything, within {limit:?}"),
             outputs = &mut ended => {
                 // Only a panic drops the sender: the thread has said why.
                 let outputs = outputs.context("the planning thread ended")?;
@@ -183,6 +200,7 @@ impl Leader {
         epoch: i64,
         desk: Arc<Desk>,
         (record, spans): (Option<Record>, Option<Spans>),
+        (watches, taken_over): (mpsc::Receiver<cluster_watch::Message>, mpsc::Receiver<TakenOver>),
         stop: &CancellationToken,
     ) -> (Outputs, Inputs) {
         let (writes, fenced) = (self.writes.of_epoch(epoch), &self.fenced);
@@ -194,13 +212,13 @@ impl Leader {
         let holds = HoldWriter::start(writes.clone(), fenced.clone());
         let (evictions_sender, evictions) = mpsc::unbounded_channel();
         let evictor = Evictor::start(writes.clone(), holds.clone(), fenced.clone(), evictions_sender);
-        let events = EventWriter::start(writes.clone(), fenced.clone(), self.uid.clone());
+        let events = EventWriter::start(writes.clone(), fenced.clone(), self.own_pod.uid.to_string());
         let (questions, asked) = mpsc::unbounded_channel();
         let (answers_sender, answers) = mpsc::unbounded_channel();
         tokio::spawn(absent::answer(self.reads.clone(), asked, answers_sender));
         let teller = Teller::new(Arc::clone(&desk));
-        let (watches, stop) = (self.watch(), stop.child_token());
-        let inputs = Inputs { watches, reports, evictions, answers, desk, stop };
+        let stop = stop.child_token();
+        let inputs = Inputs { watches, taken_over, reports, evictions, answers, desk, stop };
         let metrics = self.metrics.clone();
         let outputs = Outputs {
             binder,
@@ -229,33 +247,48 @@ impl Leader {
         }
     }
 
-    /// Everything before the first list; returns the epoch, and what a former leader left.
-    async fn take_over(&self, endpoint: Option<&Endpoint>) -> anyhow::Result<(i64, Leftovers)> {
-        let taken = fence::take(&self.reads, &self.writes, &self.uid, endpoint);
+    /// Makes this process the one that may write; returns its epoch.
+    async fn take_fence(&self, endpoint: Option<&Endpoint>) -> anyhow::Result<i64> {
+        let taken = fence::take(&self.reads, &self.writes, &self.own_pod.uid, endpoint);
         let taken = tokio::time::timeout(FENCE_MAX, taken).await;
         let epoch = taken.with_context(|| format!("the fence was not taken within {FENCE_MAX:?}"))??;
         self.metrics.epoch.set(epoch);
         info!(epoch, settle = ?self.args.settle, "Admitted by the fence; waiting for older writes to end.");
+        Ok(epoch)
+    }
+
+    /// Waits until the leader before can change nothing any more, marks that moment in the history of pods, and looks at
+    /// everything else.
+    async fn take_over(
+        &self,
+        epoch: i64,
+        changes: &mpsc::Sender<cluster_watch::Message>,
+    ) -> anyhow::Result<TakenOver> {
         tokio::time::sleep(self.args.settle).await;
         self.metrics.is_leader.set(1);
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Pods) {
+            self.watch(kind, None, changes);
+        }
+        let pods_as_of = self.writes.mark(&self.own_pod, epoch).await?;
         let runs = waiting_runs(&self.reads).await.context("listing runs that wait")?;
         let holds: Vec<Hold> = list(&self.reads).await.context("listing holds")?;
         let queues: Vec<Queue> = list(&self.reads).await.context("listing queues")?;
         let accounts = queues.iter().filter_map(accounts_of).collect();
-        Ok((epoch, Leftovers { runs, holds, accounts }))
+        Ok(TakenOver { pods_as_of, runs, holds, accounts })
     }
 
-    fn watch(&self) -> mpsc::Receiver<cluster_watch::Message> {
-        let (sender, receiver) = mpsc::channel(CHANGES_MAX);
-        for kind in Kind::ALL {
-            tokio::spawn(cluster_watch::watch(
-                kind,
-                self.reads.clone(),
-                sender.clone(),
-                Arc::clone(&self.metrics.watches),
-            ));
-        }
-        receiver
+    /// Lists and watches pods, which are many: while older writes end. Who then waits for the mark in vain says so by what
+    /// this returns.
+    fn watch_pods(&self, changes: &mpsc::Sender<cluster_watch::Message>) -> Arc<Notify> {
+        let late = Arc::<Notify>::default();
+        let landmark = Landmark::new(self.own_pod.clone(), Arc::clone(&late));
+        self.watch(Kind::Pods, Some(landmark), changes);
+        late
+    }
+
+    fn watch(&self, kind: Kind, landmark: Option<Landmark>, out: &mpsc::Sender<cluster_watch::Message>) {
+        let counters = Arc::clone(&self.metrics.watches);
+        tokio::spawn(cluster_watch::watch(kind, self.reads.clone(), landmark, out.clone(), counters));
     }
 }
 

@@ -28,10 +28,11 @@ const RULES: [EvictionReason; 4] = [
 impl Planner {
     /// Takes up what was left. To be called once, when everything is listed and nothing is planned.
     pub(super) fn restore(&mut self) {
-        for (queue, saved) in std::mem::take(&mut self.leftovers.accounts) {
+        let Some(taken_over) = &mut self.taken_over else { return };
+        for (queue, saved) in std::mem::take(&mut taken_over.accounts) {
             self.state.restore_accounts(&queue, &saved);
         }
-        let left = std::mem::take(&mut self.leftovers.holds);
+        let left = std::mem::take(&mut taken_over.holds);
         let may_evict = |hold: &api_types::Hold| may_evict(&self.state, &self.policy, &hold.spec);
         let (left, dropped): (Vec<_>, Vec<_>) = left.into_iter().partition(may_evict);
         for gang in dropped.iter().map(claimant) {

@@ -75,7 +75,8 @@ impl Planner {
             let run = told.run.filter(|run| !waiting.contains(run));
             self.take_back(&Told { run, pod: told.pod });
         }
-        for run in self.leftovers.runs.drain(..).filter(|run| !waiting.contains(run)) {
+        let left = self.taken_over.as_mut().map(|it| std::mem::take(&mut it.runs)).unwrap_or_default();
+        for run in left.into_iter().filter(|run| !waiting.contains(run)) {
             self.outputs.status.submit(run, Value::Waiting(None));
         }
     }

@@ -11,7 +11,7 @@ use kube::client::Body;
 use placement::Policy;
 use tokio::sync::mpsc;
 
-use super::{Leftovers, Outputs, Planner, Settings};
+use super::{Outputs, Planner, Settings};
 use crate::metrics::Metrics;
 use crate::tell::learned::Teller;
 
@@ -72,5 +72,5 @@ pub(super) fn planner_and_requests() -> (Planner, Arc<AtomicUsize>) {
         spans: None,
     };
     let settings = Settings { policy: Policy::installed(), unwind_after: Duration::from_secs(45) };
-    (Planner::new(settings, outputs, Leftovers::default()), requests)
+    (Planner::new(settings, outputs), requests)
 }

@@ -8,35 +8,94 @@ use api_types::run::Waiting;
 use cluster_apply::{EventRequest, Target, Value};
 use cluster_model::{GangKey, PodKey};
 use cluster_watch::{Kind, Message};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::Inputs;
 use super::testing::{planner, planner_and_requests};
+use super::{Inputs, TakenOver};
 use crate::tell::desk::Desk;
+
+/// A loop that runs, with nothing known to it but what a test tells it.
+struct Running {
+    watches: mpsc::Sender<Message>,
+    taken_over: mpsc::Sender<TakenOver>,
+    first_plan: oneshot::Receiver<()>,
+    stop: CancellationToken,
+}
+
+impl Running {
+    fn start(desk: Arc<Desk>) -> Self {
+        let (watches, watches_receiver) = mpsc::channel(16);
+        let (taken_over, taken_over_receiver) = mpsc::channel(1);
+        // Nobody sends any of these.
+        let (_, reports) = mpsc::unbounded_channel();
+        let (_, evictions) = mpsc::unbounded_channel();
+        let (_, answers) = mpsc::unbounded_channel();
+        let stop = CancellationToken::new();
+        let inputs = Inputs {
+            watches: watches_receiver,
+            taken_over: taken_over_receiver,
+            reports,
+            evictions,
+            answers,
+            desk,
+            stop: stop.clone(),
+        };
+        let (planned, first_plan) = oneshot::channel();
+        let on_first_plan = || planned.send(()).expect("it is waited for");
+        tokio::spawn(planner().run(inputs, on_first_plan));
+        Self { watches, taken_over, first_plan, stop }
+    }
+
+    async fn list_everything(&self) {
+        for kind in Kind::ALL {
+            self.say(Message::Synced(kind)).await;
+        }
+    }
+
+    async fn say(&self, message: Message) {
+        self.watches.send(message).await.expect("it reads");
+    }
+
+    async fn take_over(&self, pods_as_of: u64) {
+        let taken_over = TakenOver { pods_as_of, ..TakenOver::default() };
+        self.taken_over.send(taken_over).await.expect("it reads");
+    }
+
+    async fn plans(&mut self) -> bool {
+        matches!(timeout(Duration::from_secs(10), &mut self.first_plan).await, Ok(Ok(())))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
 
 #[tokio::test]
 async fn a_question_before_everything_is_listed_does_not_keep_the_watches_from_being_read() {
-    let (watches, receiver) = mpsc::channel(Kind::ALL.len());
-    let (_reports, reports) = mpsc::unbounded_channel();
-    let (_evictions, evictions) = mpsc::unbounded_channel();
-    let (_answers, answers) = mpsc::unbounded_channel();
-    let (desk, stop) = (Arc::<Desk>::default(), CancellationToken::new());
+    let desk = Arc::<Desk>::default();
     // Nobody answers: what is left is the question.
     assert!(desk.picture(Instant::now()).await.is_none());
-    let inputs = Inputs { watches: receiver, reports, evictions, answers, desk, stop: stop.clone() };
-    let (planned, first_plan) = tokio::sync::oneshot::channel();
-    let on_first_plan = || planned.send(()).expect("it is waited for");
-    let runs = tokio::spawn(planner().run(inputs, on_first_plan));
+    let mut running = Running::start(desk);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    for kind in Kind::ALL {
-        watches.send(Message::Synced(kind)).await.expect("it reads");
-    }
-    let is_planned = timeout(Duration::from_secs(10), first_plan).await;
-    stop.cancel();
-    assert_eq!(is_planned, Ok(Ok(())), "there is a first plan");
-    drop(runs.await);
+    running.list_everything().await;
+    running.take_over(0).await;
+    assert!(running.plans().await, "there is a first plan");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_planned_before_the_last_write_of_the_leader_before_is_known() {
+    let mut running = Running::start(Arc::default());
+    running.list_everything().await;
+    running.say(Message::PodsAsOf(41)).await;
+    assert!(!running.plans().await, "the leader before may still write");
+    running.take_over(42).await;
+    assert!(!running.plans().await, "it may have written");
+    running.say(Message::PodsAsOf(42)).await;
+    assert!(running.plans().await, "everything is known");
 }
 
 #[tokio::test(start_paused = true)]

@@ -54,7 +54,7 @@ impl Bare {
         config.default_retry = false;
         let (sender, mut receiver) = mpsc::channel(4_096);
         let (synced, is_synced) = tokio::sync::oneshot::channel();
-        let watch = tokio::spawn(cluster_watch::watch(Kind::Pods, reads, sender, Arc::default()));
+        let watch = tokio::spawn(cluster_watch::watch(Kind::Pods, reads, None, sender, Arc::default()));
         let drain = tokio::spawn(async move {
             let mut synced = Some(synced);
             while let Some(message) = receiver.recv().await {

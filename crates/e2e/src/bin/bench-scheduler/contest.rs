@@ -3,6 +3,8 @@
 //! The clock runs from the first bound pod that an observer's watch sees to the last, so start-up and leader election do
 //! not count. Nobody plays the kubelets: nodes are created ready, and binds are all the load there is.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use api_types::names;
 use e2e::usage;
@@ -15,6 +17,9 @@ use crate::servers::Servers;
 use crate::yard::{KUBE_SCHEDULER_QPS, Kubelets, NAMESPACE, PATIENCE, Yard, for_scheduler};
 
 const KUBE_SCHEDULER: &str = "default-scheduler";
+/// Between the last pod made and the contender's start: who takes a lease and a fence first must not find servers that have
+/// come to rest while others find them at work.
+const REST: Duration = Duration::from_secs(5);
 
 /// What waits, and where it may go.
 pub struct Load {
@@ -52,9 +57,11 @@ impl Load {
         rounds: usize,
     ) -> anyhow::Result<[Result; N]> {
         let mut results = [const { Vec::new() }; N];
-        for _ in 0..rounds {
-            for (contender, results) in contenders.iter().zip(&mut results) {
-                results.push(self.drain(*contender).await?);
+        for round in 0..rounds {
+            for turn in 0..N {
+                // Back and forth: who is always the last is always the one whom the others' leavings disturb.
+                let turn = if round % 2 == 0 { turn } else { N - 1 - turn };
+                results[turn].push(self.drain(contenders[turn]).await?);
             }
         }
         Ok(results.map(middle))
@@ -71,6 +78,7 @@ impl Load {
         };
         let pods = yard.create(for_scheduler(self.pods.clone(), scheduler)).await?;
         let mut observer = Observer::start(&yard.client, NAMESPACE).await?;
+        tokio::time::sleep(REST).await;
         let before = Servers::now(&yard).await?;
         let result = match contender {
             Contender::Bare | Contender::FencedBare => {

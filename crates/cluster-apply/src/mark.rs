@@ -1,0 +1,120 @@
+//! A mark in the history of pods. Who watches pods and sees it has seen every write before it: a watch brings the changes
+//! of a kind in the order in which they were made.
+//!
+//! The mark is a condition on the leader's own pod, which also shows people when it took over.
+
+use std::time::Duration;
+
+use api_types::names::SCHEDULER_FIELD_MANAGER;
+use cluster_model::PodKey;
+use http::header::CONTENT_TYPE;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::json;
+use tracing::warn;
+
+use crate::outcome::{Answer, answer};
+use crate::writes::Writes;
+
+/// The condition's type.
+const TOOK_OVER: &str = "warpyard.dev/TookOver";
+/// Between two tries.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// There will be no mark.
+#[derive(Debug, thiserror::Error)]
+#[error("could not write the condition {TOOK_OVER} on our own pod {pod}: {answer}")]
+pub struct Unmarked {
+    pod: PodKey,
+    /// What the API server said.
+    answer: String,
+}
+
+#[derive(Deserialize)]
+struct Marked {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: String,
+}
+
+impl Writes {
+    /// Marks the history of pods on `own`, as the leader of an epoch; returns the pod's version that has the mark. Versions
+    /// of a kind are numbers that grow. Tries for as long as it is awaited: an API server that has just started may refuse
+    /// this to everybody for half a minute.
+    pub async fn mark(&self, own: &PodKey, epoch: i64) -> Result<u64, Unmarked> {
+        let now = Timestamp::now();
+        let never = |answer: String| Unmarked { pod: own.clone(), answer };
+        loop {
+            let result = self.send::<Marked>(self.mark_request(own, epoch, now)).await;
+            let answer = match (answer(&result), result) {
+                (_, Ok(Marked { metadata: Metadata { resource_version } })) => {
+                    let version = resource_version.parse();
+                    return version
+                        .map_err(|_| never(format!("its version {resource_version} is no number")));
+                }
+                (Answer::NotFound, _) => return Err(never("there is no such pod".to_owned())),
+                (Answer::Fenced(message), _) => return Err(never(message)),
+                (answer, _) => answer,
+            };
+            // Written or not: the next try changes nothing if it was, and says which version has it.
+            warn!(pod = %own, ?answer, "Could not mark the history of pods; will try again.");
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+    }
+
+    fn mark_request(&self, own: &PodKey, epoch: i64, now: Timestamp) -> http::Request<Vec<u8>> {
+        let PodKey { namespace, name, uid } = own;
+        let query = format!("fieldManager={SCHEDULER_FIELD_MANAGER}&{}", self.query());
+        // Epoch and time make it another condition for each leader: what changes nothing is not written.
+        let condition = json!({
+            "type": TOOK_OVER,
+            "status": "True",
+            "reason": "FenceTaken",
+            "message": format!("Took over as the leader of epoch {epoch}."),
+            // The API server stores seconds.
+            "lastTransitionTime": Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
+        });
+        let body = json!({ "metadata": { "uid": uid }, "status": { "conditions": [condition] } });
+        http::Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{name}/status?{query}"))
+            .header(CONTENT_TYPE, "application/strategic-merge-patch+json")
+            .body(body.to_string().into_bytes())
+            .expect("names that the API server accepted make a valid URL")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster_model::PodKey;
+    use http::Method;
+    use serde_json::{Value, json};
+
+    use crate::testing::{FENCE, status, writes};
+
+    fn patch(code: u16, body: Value) -> (Method, u16, Value) {
+        (Method::PATCH, code, body)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_mark_is_written_until_its_version_is_known() {
+        let marked = || patch(200, json!({ "metadata": { "resourceVersion": "42" } }));
+        for (script, expect) in [
+            (vec![marked()], Some(42)),
+            // It may have been written: the same again changes nothing, and says the version.
+            (vec![patch(504, status(504, "no")), marked()], Some(42)),
+            (vec![patch(429, status(429, "no")), marked()], Some(42)),
+            // Not synced yet, for example.
+            (vec![patch(403, status(403, "no")), marked()], Some(42)),
+            (vec![patch(404, status(404, "no"))], None),
+            (vec![patch(403, status(403, FENCE))], None),
+        ] {
+            let (writes, left) = writes(script);
+            let version = writes.mark(&PodKey::new("ns", "pod", "uid"), 7).await.ok();
+            assert_eq!(version, expect);
+            assert!(left.lock().expect("the script").is_empty(), "it is asked as often as needed");
+        }
+    }
+}

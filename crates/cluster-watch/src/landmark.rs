@@ -1,0 +1,49 @@
+//! The pod by whose versions others tell how far the watch of pods has come.
+
+use std::sync::Arc;
+
+use cluster_model::PodKey;
+use kube::api::ObjectMeta;
+use tokio::sync::Notify;
+
+/// A pod, and the version of it that was reported but not told yet.
+#[derive(Debug)]
+pub struct Landmark {
+    pod: PodKey,
+    version: Option<u64>,
+    late: Arc<Notify>,
+}
+
+impl Landmark {
+    /// A landmark that was not seen yet. Who waits for a version of it in vain says so by `late`; the watch may be dead
+    /// without knowing, and a new list has the version.
+    pub fn new(pod: PodKey, late: Arc<Notify>) -> Self {
+        Self { pod, version: None, late }
+    }
+
+    /// Looks at an object that was reported.
+    pub fn look(&mut self, object: &ObjectMeta) {
+        let PodKey { namespace, name, uid } = &self.pod;
+        let is_it = object.name.as_deref() == Some(&**name)
+            && object.namespace.as_deref() == Some(&**namespace)
+            && object.uid.as_deref() == Some(&**uid);
+        if is_it {
+            self.version = object.resource_version.as_deref().and_then(|version| version.parse().ok());
+        }
+    }
+
+    /// A list begins: what was seen before it failed does not count.
+    pub fn forget(&mut self) {
+        self.version = None;
+    }
+
+    /// The version to tell, once.
+    pub fn take_version(&mut self) -> Option<u64> {
+        self.version.take()
+    }
+
+    /// Completes when somebody waits for it in vain.
+    pub async fn late(&self) {
+        self.late.notified().await;
+    }
+}
