@@ -14,13 +14,16 @@
 //! Until the report, the pod's GPUs stay assumed by the planner: a bind that may still happen must not be
 //! forgotten, or its GPUs would be given away twice. So there is no bound on the reads but the binder's own end.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_model::{NodeName, PodKey};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use kube::core::Status;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -84,7 +87,7 @@ impl Binder {
     ) -> Self {
         let (requests, receiver) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
-        let worker = Arc::new(Worker { writes, status, fenced, reports });
+        let worker = Worker { writes, status, fenced, reports };
         let task = tokio::spawn(run(worker, receiver, in_flight_max, stop.clone()));
         Self { requests, stop, task }
     }
@@ -102,22 +105,30 @@ impl Binder {
     }
 }
 
+/// One task for all binds. Those that are answered in the same moment are followed by others in the same moment, which the API
+/// server and etcd do with less work than one at a time; and no thread wakes another for each.
 async fn run(
-    worker: Arc<Worker>,
+    worker: Worker,
     mut requests: mpsc::UnboundedReceiver<Vec<BindRequest>>,
     in_flight_max: usize,
     stop: CancellationToken,
 ) {
     let permits = Arc::new(Semaphore::new(in_flight_max));
-    let mut tasks = JoinSet::new();
+    let mut under_way = FuturesUnordered::new();
     let issue = async {
-        while let Some(batch) = requests.recv().await {
-            crate::failpoint!("before-binds");
-            for request in batch {
-                let Some(turn) = Turn::take(&permits).await else { return };
-                while tasks.try_join_next().is_some() {}
-                let worker = Arc::clone(&worker);
-                tasks.spawn(async move { worker.bind(request, turn).await });
+        let mut waiting = VecDeque::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some(()) = under_way.next() => {}
+                Some(turn) = Turn::take(&permits), if !waiting.is_empty() => {
+                    under_way.extend(waiting.pop_front().map(|request| worker.bind(request, turn)));
+                }
+                Some(batch) = requests.recv() => {
+                    crate::failpoint!("before-binds");
+                    waiting.extend(batch);
+                }
+                else => return,
             }
         }
     };
@@ -126,10 +137,10 @@ async fn run(
         () = issue => {}
     }
     let limit = worker.writes.settled_after();
-    let drained = tokio::time::timeout(limit, async { while tasks.join_next().await.is_some() {} }).await;
+    let drained = tokio::time::timeout(limit, async { while under_way.next().await.is_some() {} }).await;
     if drained.is_err() {
         warn!(
-            unanswered = tasks.len(),
+            unanswered = under_way.len(),
             "Stopped with binds unanswered; the server has given them up by now."
         );
     }
