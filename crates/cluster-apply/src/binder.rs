@@ -15,18 +15,19 @@
 //! forgotten, or its GPUs would be given away twice. So there is no bound on the reads but the binder's own end.
 
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_model::{NodeName, PodKey};
-use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use kube::core::Status;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::outcome::{Answer, Outcome, answer};
 use crate::sight::{self, PodSight};
@@ -122,7 +123,9 @@ async fn run(
                 biased;
                 Some(()) = under_way.next() => {}
                 Some(turn) = Turn::take(&permits), if !waiting.is_empty() => {
-                    under_way.extend(waiting.pop_front().map(|request| worker.bind(request, turn)));
+                    if let Some(request) = waiting.pop_front() {
+                        under_way.push(worker.bind_apart(request, turn));
+                    }
                 }
                 Some(batch) = requests.recv() => {
                     crate::failpoint!("before-binds");
@@ -180,6 +183,14 @@ struct Worker {
 }
 
 impl Worker {
+    /// Binds; one that panics does not take the others along.
+    async fn bind_apart(&self, request: BindRequest, turn: Turn) {
+        let pod = request.pod.clone();
+        if AssertUnwindSafe(self.bind(request, turn)).catch_unwind().await.is_err() {
+            error!(%pod, "A bind panicked, see the message above; the pod's GPUs stay taken.");
+        }
+    }
+
     async fn bind(&self, request: BindRequest, mut turn: Turn) {
         self.status.settled(&request.pod).await;
         let started = Instant::now();
@@ -251,7 +262,7 @@ impl Worker {
     }
 
     /// Reads the pod to learn what became of it; `otherwise` if it has no node. Ends only when it is known; when
-    /// the binder stops, this is dropped with its task.
+    /// the binder stops, this is dropped.
     async fn resolve(&self, request: &BindRequest, turn: &mut Turn, otherwise: Outcome) -> Outcome {
         let mut reads = 0_u32;
         loop {

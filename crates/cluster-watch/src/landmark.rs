@@ -15,8 +15,8 @@ pub struct Landmark {
 }
 
 impl Landmark {
-    /// A landmark that was not seen yet. Who waits for a version of it in vain says so by `late`; the watch may be dead
-    /// without knowing, and a new list has the version.
+    /// A landmark that was not seen yet. Who waits for a version of it in vain says so to those who wait for `late`: the watch
+    /// may be dead without knowing, and a new list has the version. A list that is under way goes on.
     pub fn new(pod: PodKey, late: Arc<Notify>) -> Self {
         Self { pod, version: None, late }
     }

@@ -201,7 +201,9 @@ impl Watching {
         match event {
             Event::Init => {
                 known.begin_list();
-                self.landmark.as_mut().map(Landmark::forget);
+                if let Some(landmark) = &mut self.landmark {
+                    landmark.forget();
+                }
             }
             Event::InitApply(object) | Event::Apply(object) => {
                 let change = change(&object);
@@ -241,8 +243,8 @@ impl Watching {
     ) -> Option<watcher::Result<Event<K>>> {
         if is_listing {
             let event = tokio::time::timeout(PAGE_MAX, stream.next()).await;
-            return event.unwrap_or_else(|late| {
-                Some(Err(watcher::Error::InitialListFailed(kube::Error::Service(late.into()))))
+            return event.unwrap_or_else(|elapsed| {
+                Some(Err(watcher::Error::InitialListFailed(kube::Error::Service(elapsed.into()))))
             });
         }
         let Some(landmark) = &self.landmark else { return stream.next().await };
@@ -366,11 +368,14 @@ mod tests {
         let late = Arc::<Notify>::default();
         let landmark = Landmark::new(PodKey::new("ns", "landmark", "landmark"), Arc::clone(&late));
         let watching = tokio::spawn(watch(Kind::Pods, client, Some(landmark), sender, Arc::default()));
+        // A list is under way, and is not begun anew.
+        tokio::task::yield_now().await;
+        late.notify_waiters();
         let listed = ["landmark", "other", "listed", "as of 7"];
         for expect in [listed.as_slice(), &["landmark", "as of 9"], &["late"], &listed].concat() {
             if expect == "late" {
                 tokio::time::sleep(PAGE_MAX).await;
-                late.notify_one();
+                late.notify_waiters();
                 continue;
             }
             let message = tokio::time::timeout(PAGE_MAX, receiver.recv()).await;

@@ -124,12 +124,21 @@ pub async fn run(
         }
         Ok(())
     };
+    // Until Runs are listed nothing was begun, and kube would wait for that list for ever.
+    let stopped_early = async {
+        stop.cancelled().await;
+        if listed.borrow().runs {
+            std::future::pending::<()>().await;
+        }
+    };
+    let reconciles = async {
+        tokio::select! {
+            () = results.for_each(|result| async { report(result) }) => {}
+            () = stopped_early => {}
+        }
+    };
     let controlling = async {
-        tokio::join!(
-            results.for_each(|result| async { report(result) }),
-            announce_until(&stop, announce),
-            sweeps
-        );
+        tokio::join!(reconciles, announce_until(&stop, announce), sweeps);
         Ok(())
     };
     tokio::try_join!(controlling, metering).map(|_| ())
@@ -364,10 +373,11 @@ mod tests {
         assert!(finished(tokio::spawn(async {})).await.is_ok());
     }
 
-    const RUNS: u64 = 3;
+    /// More than are reconciled at the same time.
+    const RUNS: u64 = 40;
 
-    /// An API server with runs that are over, whose list of Jobs takes its time, and whose watches never bring anything.
-    fn server(jobs_take: Duration) -> kube::Client {
+    /// An API server with runs that are over, which takes its time to list one kind, and whose watches never bring anything.
+    fn server(slow: &'static str, takes: Duration) -> kube::Client {
         let run = |index: u64| {
             json!({
                 "metadata": { "name": format!("run-{index}"), "namespace": "team", "resourceVersion": "1" },
@@ -381,8 +391,8 @@ mod tests {
             if query.contains("watch=true") {
                 std::future::pending::<()>().await;
             }
-            if path.ends_with("/jobs") {
-                tokio::time::sleep(jobs_take).await;
+            if path.ends_with(slow) {
+                tokio::time::sleep(takes).await;
             }
             let items: Vec<_> = (0..if path.ends_with("/runs") { RUNS } else { 0 }).map(run).collect();
             let metadata = json!({ "resourceVersion": "1" });
@@ -397,7 +407,7 @@ mod tests {
         let metrics = Metrics::default();
         let (announced, ready) = tokio::sync::oneshot::channel();
         let announce = || announced.send(()).expect("it is waited for");
-        let client = server(DEBOUNCE * 4);
+        let client = server("/jobs", DEBOUNCE * 4);
         let works = tokio::spawn(run(client, metrics.clone(), None, CancellationToken::new(), announce));
         ready.await.expect("everything is listed");
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -409,11 +419,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_ends_when_asked_though_not_everything_is_listed() {
-        let (hour, stop) = (Duration::from_hours(1), CancellationToken::new());
-        let works = tokio::spawn(run(server(hour), Metrics::default(), None, stop.clone(), || {}));
-        tokio::time::sleep(DEBOUNCE * 4).await;
-        stop.cancel();
-        let ended = tokio::time::timeout(hour / 2, works).await.expect("it does not wait for the list");
-        assert!(matches!(ended, Ok(Ok(()))), "in good order");
+        const HOUR: Duration = Duration::from_hours(1);
+        for slow in ["/runs", "/jobs", "/pods"] {
+            let stop = CancellationToken::new();
+            let works = tokio::spawn(run(server(slow, HOUR), Metrics::default(), None, stop.clone(), || {}));
+            tokio::time::sleep(DEBOUNCE * 4).await;
+            stop.cancel();
+            let ended = tokio::time::timeout(HOUR / 2, works).await;
+            assert!(matches!(ended, Ok(Ok(Ok(())))), "it does not wait for {slow}: {ended:?}");
+        }
     }
 }

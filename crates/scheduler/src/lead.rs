@@ -5,18 +5,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api_types::names::{SCHEDULER_LEASE, SYSTEM_NAMESPACE};
-use api_types::{Hold, Queue};
-use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Target, Writes};
-use cluster_convert::Readable;
-use cluster_model::{PodKey, QueueName, SavedAccounts};
+use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Writes};
+use cluster_model::PodKey;
 use cluster_watch::Kind;
 use cluster_watch::landmark::Landmark;
 use kube::Client;
-use kube::api::{Api, ListParams};
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use placement::Policy;
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
 use service_kit::health::Readiness;
 use service_kit::lease::{self, LeaseName};
 use service_kit::{client, health, otlp, shutdown};
@@ -34,14 +29,10 @@ use crate::tell::door::Door;
 use crate::tell::forecaster;
 use crate::tell::learned::Teller;
 use crate::tell::server::Endpoint;
-use crate::{absent, explain, fence, policy};
+use crate::{absent, fence, leftovers, policy};
 
 /// Changes that may wait for the loop: 4,096 slim pods are a few MB, and then the watches wait.
 const CHANGES_MAX: usize = 4_096;
-/// Objects per page of what is listed once.
-const PAGE_SIZE: u32 = 500;
-/// One page of it.
-const LIST_MAX: Duration = Duration::from_mins(1);
 /// Finding out who we are takes one request.
 const REVIEW_MAX: Duration = Duration::from_secs(30);
 /// Taking the fence: a few requests, and four probes of up to 10 s each.
@@ -49,9 +40,9 @@ const FENCE_MAX: Duration = Duration::from_secs(50);
 /// From the lease to the first plan, without the settle time. A leader that cannot list by then (a dead connection
 /// without an end, for example) must not keep others from leading.
 const FIRST_PLAN_MAX: Duration = Duration::from_mins(2);
-/// A watch that is listed brings the mark within a second, and the rest is listed in some more. After this long without a plan
-/// the watch of pods is taken for dead, and lists again.
-const MARK_MAX: Duration = Duration::from_secs(30);
+/// When everything else is listed, a watch of pods that is listed too brings the mark within a second. After this long without
+/// a plan it is taken for dead, and lists again.
+const WATCH_MAX: Duration = Duration::from_secs(30);
 
 /// Stands by, leads, and ends: `Ok` when it was asked to stop, an error when it may not go on.
 pub async fn run(args: Args) -> anyhow::Result<()> {
@@ -167,9 +158,7 @@ impl Leader {
                 Ok(left) => drop(taken_over.send(left).await),
                 Err(error) => return error,
             }
-            while tokio::time::timeout(MARK_MAX, begun.cancelled()).await.is_err() {
-                late.notify_one();
-            }
+            await_plan(&begun, &late).await;
             std::future::pending().await
         };
         let why = tokio::select! {
@@ -270,10 +259,9 @@ impl Leader {
             self.watch(kind, None, changes);
         }
         let pods_as_of = self.writes.mark(&self.own_pod, epoch).await?;
-        let runs = waiting_runs(&self.reads).await.context("listing runs that wait")?;
-        let holds: Vec<Hold> = list(&self.reads).await.context("listing holds")?;
-        let queues: Vec<Queue> = list(&self.reads).await.context("listing queues")?;
-        let accounts = queues.iter().filter_map(accounts_of).collect();
+        let runs = leftovers::waiting_runs(&self.reads).await.context("listing runs that wait")?;
+        let holds = leftovers::holds(&self.reads).await.context("listing holds")?;
+        let accounts = leftovers::accounts(&self.reads).await.context("listing queues")?;
         Ok(TakenOver { pods_as_of, runs, holds, accounts })
     }
 
@@ -289,6 +277,13 @@ impl Leader {
     fn watch(&self, kind: Kind, landmark: Option<Landmark>, out: &mpsc::Sender<cluster_watch::Message>) {
         let counters = Arc::clone(&self.metrics.watches);
         tokio::spawn(cluster_watch::watch(kind, self.reads.clone(), landmark, out.clone(), counters));
+    }
+}
+
+/// Waits for the first plan. The watch of pods that it waits for may be dead without knowing.
+async fn await_plan(begun: &CancellationToken, late: &Notify) {
+    while tokio::time::timeout(WATCH_MAX, begun.cancelled()).await.is_err() {
+        late.notify_waiters();
     }
 }
 
@@ -315,80 +310,4 @@ fn spawn(
         })
         .context("starting the planning thread")?;
     Ok(receiver)
-}
-
-/// Everything of a kind, page by page.
-async fn list<K>(client: &Client) -> kube::Result<Vec<K>>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
-{
-    let api: Api<Readable<K>> = Api::all(client.clone());
-    let mut page = ListParams::default().limit(PAGE_SIZE);
-    let mut found = Vec::new();
-    loop {
-        let list = tokio::time::timeout(LIST_MAX, api.list(&page));
-        let list = list.await.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;
-        found.extend(list.items.into_iter().map(|Readable(object)| object));
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(found),
-        }
-    }
-}
-
-/// What the leader before wrote down of a queue's use and savings.
-fn accounts_of(queue: &Queue) -> Option<(QueueName, SavedAccounts)> {
-    let saved = explain::saved_accounts(queue.status.as_ref()?.accounts.as_ref()?)?;
-    Some((queue.metadata.name.as_deref()?.into(), saved))
-}
-
-#[derive(Deserialize)]
-struct RunList {
-    metadata: ListMetadata,
-    items: Vec<SlimRun>,
-}
-
-#[derive(Deserialize)]
-struct ListMetadata {
-    #[serde(rename = "continue", default)]
-    next: String,
-}
-
-#[derive(Deserialize)]
-struct SlimRun {
-    metadata: RunMetadata,
-    status: Option<SlimRunStatus>,
-}
-
-#[derive(Deserialize)]
-struct RunMetadata {
-    namespace: String,
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct SlimRunStatus {
-    waiting: Option<IgnoredAny>,
-}
-
-/// Runs with `status.waiting`, read once per take-over, page by page, only as far as needed.
-async fn waiting_runs(client: &Client) -> kube::Result<Vec<Target>> {
-    let mut found = Vec::new();
-    let mut next = String::new();
-    loop {
-        // A continue token is base64 for URLs.
-        let path = format!("/apis/warpyard.dev/v1alpha1/runs?limit={PAGE_SIZE}&continue={next}");
-        let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-        let page = tokio::time::timeout(LIST_MAX, client.request::<RunList>(request));
-        let page = page.await.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;
-        for run in page.items {
-            if run.status.is_some_and(|status| status.waiting.is_some()) {
-                found.push(Target::Run(run.metadata.namespace.into(), run.metadata.name.into()));
-            }
-        }
-        next = page.metadata.next;
-        if next.is_empty() {
-            return Ok(found);
-        }
-    }
 }

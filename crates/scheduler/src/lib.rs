@@ -1,7 +1,7 @@
 //! The scheduler: one process leads, watches the cluster, plans, and binds behind the fence.
 //!
 //! ```text
-//!   who am I ─► wait for the Lease ─► publish the epoch ─► probe the fence ─► settle ─► list and watch ─┐
+//!   who am I ─► wait for the Lease ─► publish the epoch ─► probe the fence ─► settle, list, watch ────┐
 //!                      │ lost at any time ─► exit(1)                                                    ▼
 //!   standby ◄──────────┘        ┌── changes, bind reports ── coalesce ≤ 10 ms ─► placement::plan ─► assume, bind
 //!                               └───────────────────────────────◄───────────────────────────────────────┘
@@ -18,6 +18,7 @@ pub mod explain;
 pub mod fence;
 mod lag;
 pub mod lead;
+mod leftovers;
 pub mod metrics;
 pub mod planner;
 pub mod policy;

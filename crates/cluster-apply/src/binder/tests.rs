@@ -1,5 +1,7 @@
 //! Binds against a scripted API server, on a clock that jumps.
 
+use std::time::Duration;
+
 use cluster_model::PodKey;
 use http::Method;
 use serde_json::{Value, json};
@@ -8,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{BindReport, BindRequest, Binder, Outcome, fate};
 use crate::status::StatusWriter;
-use crate::testing::{FENCE, TIMEOUT, status, writes};
+use crate::testing::{FENCE, TIMEOUT, slow_writes, status, writes};
 use crate::writes::Fenced;
 
 fn request() -> BindRequest {
@@ -162,4 +164,26 @@ async fn a_bind_that_waits_keeps_nobody_from_binding() {
     let second = reports.recv().await.expect("a report");
     assert_eq!((&*second.pod.name, second.outcome), ("pod", Outcome::Bound));
     binder.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_binds_as_allowed_are_under_way_in_their_order_and_none_begins_after_the_end() {
+    // It takes a second for each.
+    let (writes, traffic) = slow_writes(|_| (201, json!({ "kind": "Status", "status": "Success" })));
+    let status = StatusWriter::start(writes.clone(), Fenced::default());
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let binder = Binder::start(writes, 8, status, Fenced::default(), sender);
+    let names: Vec<_> = (0..100).map(|index| format!("pod-{index:03}")).collect();
+    let request =
+        |name: &String| BindRequest { pod: PodKey::new("ns", &**name, "uid"), node: "wanted".into() };
+    binder.bind(names.iter().map(request).collect());
+    tokio::time::sleep(Duration::from_millis(3_500)).await;
+    binder.stop().await;
+    let mut bound = Vec::new();
+    while let Some(BindReport { pod, outcome: Outcome::Bound, .. }) = reports.recv().await {
+        bound.push(pod.name.to_string());
+    }
+    bound.sort();
+    assert_eq!(bound, names[..32], "four times eight of them, the first ones");
+    assert_eq!(traffic.most(), 8);
 }

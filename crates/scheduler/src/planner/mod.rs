@@ -375,7 +375,10 @@ impl Inputs {
                 return input;
             }
             let pause = now + PAUSE;
-            tokio::time::sleep_until(deadline.map_or(pause, |deadline| deadline.min(pause))).await;
+            // A pause until the deadline would keep what comes meanwhile from the plan.
+            if deadline.is_none_or(|deadline| pause < deadline) {
+                tokio::time::sleep_until(pause).await;
+            }
         }
         self.wait(deadline).await
     }
