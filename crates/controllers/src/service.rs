@@ -79,19 +79,15 @@ pub async fn run(
         }
     });
 
+    let note = |list: fn(&mut Listed)| {
+        let listed = listed.clone();
+        move || listed.send_modify(list)
+    };
+    let run_of_run = |run: &Run| Some(ObjectRef::from_obj(run));
     let queue = stream::select_all([
-        keys(run_events, run_writer, runs.clone(), |run| Some(ObjectRef::from_obj(run)), {
-            let listed = listed.clone();
-            move || listed.send_modify(|listed| listed.runs = true)
-        }),
-        keys(job_events, job_writer, jobs, run_of_job, {
-            let listed = listed.clone();
-            move || listed.send_modify(|listed| listed.jobs = true)
-        }),
-        pod_keys(pod_events, Arc::clone(&context), meter.clone(), {
-            let listed = listed.clone();
-            move || listed.send_modify(|listed| listed.pods = true)
-        }),
+        keys(run_events, run_writer, runs.clone(), run_of_run, note(|listed| listed.runs = true)),
+        keys(job_events, job_writer, jobs, run_of_job, note(|listed| listed.jobs = true)),
+        pod_keys(pod_events, Arc::clone(&context), meter.clone(), note(|listed| listed.pods = true)),
     ])
     .map(Ok::<_, Infallible>)
     .take_until(stop.clone().cancelled_owned());
