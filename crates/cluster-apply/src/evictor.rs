@@ -20,7 +20,6 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use api_types::names::SCHEDULER_FIELD_MANAGER;
 use cluster_model::{GangKey, PodKey};
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
@@ -34,6 +33,7 @@ use tracing::{debug, info, warn};
 
 use crate::holds::HoldWriter;
 use crate::outcome::{Answer, answer};
+use crate::pod_status::PodCondition;
 use crate::sight::{self, PodSight};
 use crate::writes::{Fenced, Writes};
 
@@ -421,25 +421,9 @@ impl Worker {
     }
 
     fn condition(&self, request: &EvictRequest, pod: &PodKey) -> http::Request<Vec<u8>> {
-        let now = Timestamp::now();
-        let body = json!({
-            // With the uid, a pod that came back under the same name is not touched.
-            "metadata": { "uid": pod.uid },
-            "status": { "conditions": [{
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": request.reason,
-                "message": request.message,
-                // The API server stores seconds.
-                "lastTransitionTime": Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
-            }] },
-        });
-        let PodKey { namespace, name, .. } = pod;
-        let query = format!("fieldManager={SCHEDULER_FIELD_MANAGER}&{}", self.writes.query());
-        http::Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{name}/status?{query}"))
-            .header(CONTENT_TYPE, "application/strategic-merge-patch+json")
-            .body(body.to_string().into_bytes())
-            .expect("names that the API server accepted make a valid URL")
+        let EvictRequest { reason, message, .. } = request;
+        let condition = PodCondition { type_: "DisruptionTarget", holds: true, reason, message };
+        self.writes.pod_status(pod, &condition.status(Timestamp::now()))
     }
 
     fn delete(&self, pod: &PodKey) -> http::Request<Vec<u8>> {

@@ -26,6 +26,7 @@ pub mod holds;
 pub mod mark;
 pub mod outcome;
 pub mod pending;
+mod pod_status;
 mod sight;
 pub mod status;
 mod writer;

@@ -5,15 +5,13 @@
 
 use std::time::Duration;
 
-use api_types::names::SCHEDULER_FIELD_MANAGER;
 use cluster_model::PodKey;
-use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::json;
 use tracing::warn;
 
 use crate::outcome::{Answer, answer};
+use crate::pod_status::PodCondition;
 use crate::writes::Writes;
 
 /// The condition's type.
@@ -67,22 +65,11 @@ impl Writes {
     }
 
     fn mark_request(&self, own: &PodKey, epoch: i64, now: Timestamp) -> http::Request<Vec<u8>> {
-        let PodKey { namespace, name, uid } = own;
-        let query = format!("fieldManager={SCHEDULER_FIELD_MANAGER}&{}", self.query());
         // Epoch and time make it another condition for each leader: what changes nothing is not written.
-        let condition = json!({
-            "type": TOOK_OVER,
-            "status": "True",
-            "reason": "FenceTaken",
-            "message": format!("Took over as the leader of epoch {epoch}."),
-            // The API server stores seconds.
-            "lastTransitionTime": Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
-        });
-        let body = json!({ "metadata": { "uid": uid }, "status": { "conditions": [condition] } });
-        http::Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{name}/status?{query}"))
-            .header(CONTENT_TYPE, "application/strategic-merge-patch+json")
-            .body(body.to_string().into_bytes())
-            .expect("names that the API server accepted make a valid URL")
+        let message = format!("Took over as the leader of epoch {epoch}.");
+        let condition =
+            PodCondition { type_: TOOK_OVER, holds: true, reason: "FenceTaken", message: &message };
+        self.pod_status(own, &condition.status(now))
     }
 }
 

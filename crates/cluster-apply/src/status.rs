@@ -18,6 +18,7 @@ use tracing::{debug, warn};
 
 use crate::outcome::{Answer, answer};
 use crate::pending::{Done, Pace, Paced};
+use crate::pod_status::PodCondition;
 use crate::writer::{Ends, Writer};
 use crate::writes::{Fenced, Writes};
 
@@ -167,53 +168,39 @@ async fn write(writes: &Writes, fenced: &Fenced, target: &Target, value: &Value)
     }
 }
 
+/// Server-side apply owns exactly the fields it sends: an empty status gives `waiting` back.
 fn request(writes: &Writes, target: &Target, value: &Value, now: Timestamp) -> http::Request<Vec<u8>> {
-    let query = format!("fieldManager={SCHEDULER_FIELD_MANAGER}&{}", writes.query());
-    let (path, content_type) = match target {
+    let status = status(value, now);
+    let (path, kind, metadata) = match target {
         Target::Run(namespace, name) => {
-            let path = format!(
-                "/apis/warpyard.dev/v1alpha1/namespaces/{namespace}/runs/{name}/status?force=true&{query}"
-            );
-            (path, "application/apply-patch+yaml")
+            let metadata = json!({ "namespace": namespace, "name": name });
+            (format!("namespaces/{namespace}/runs/{name}"), "Run", metadata)
         }
-        Target::Queue(name) => {
-            let path = format!("/apis/warpyard.dev/v1alpha1/queues/{name}/status?force=true&{query}");
-            (path, "application/apply-patch+yaml")
-        }
-        Target::Pod(PodKey { namespace, name, .. }) => {
-            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status?{query}");
-            (path, "application/strategic-merge-patch+json")
-        }
+        Target::Queue(name) => (format!("queues/{name}"), "Queue", json!({ "name": name })),
+        Target::Pod(pod) => return writes.pod_status(pod, &status),
     };
-    http::Request::patch(path)
-        .header(CONTENT_TYPE, content_type)
-        .body(body(target, value, now).to_string().into_bytes())
+    let query = format!("force=true&fieldManager={SCHEDULER_FIELD_MANAGER}&{}", writes.query());
+    let body = json!({
+        "apiVersion": "warpyard.dev/v1alpha1",
+        "kind": kind,
+        "metadata": metadata,
+        "status": status,
+    });
+    http::Request::patch(format!("/apis/warpyard.dev/v1alpha1/{path}/status?{query}"))
+        .header(CONTENT_TYPE, "application/apply-patch+yaml")
+        .body(body.to_string().into_bytes())
         .expect("names that the API server accepted make a valid URL")
 }
 
-/// Server-side apply owns exactly the fields it sends: an empty status gives `waiting` back.
-fn body(target: &Target, value: &Value, now: Timestamp) -> Json {
-    let status = match value {
+fn status(value: &Value, now: Timestamp) -> Json {
+    match value {
         Value::Waiting(None) => json!({}),
         Value::Waiting(Some(waiting)) => json!({ "waiting": waiting }),
         Value::Queue(status) => json!(status),
-        Value::NotScheduled { code, message } => json!({ "conditions": [{
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": code,
-            "message": message,
-            // The API server stores seconds.
-            "lastTransitionTime": Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
-        }] }),
-    };
-    let metadata = match target {
-        Target::Run(namespace, name) => json!({ "namespace": namespace, "name": name }),
-        Target::Queue(name) => json!({ "name": name }),
-        // With the uid, a pod that came back under the same name is not touched.
-        Target::Pod(pod) => return json!({ "metadata": { "uid": pod.uid }, "status": status }),
-    };
-    let kind = if matches!(target, Target::Run(..)) { "Run" } else { "Queue" };
-    json!({ "apiVersion": "warpyard.dev/v1alpha1", "kind": kind, "metadata": metadata, "status": status })
+        Value::NotScheduled { code, message } => {
+            PodCondition { type_: "PodScheduled", holds: false, reason: code, message }.status(now)
+        }
+    }
 }
 
 #[cfg(test)]
