@@ -15,20 +15,20 @@
 //! forgotten, or its GPUs would be given away twice. So there is no bound on the reads but the binder's own end.
 
 use std::collections::VecDeque;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_model::{NodeName, PodKey};
+use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt, StreamExt};
 use kube::core::Status;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info, warn};
 
+use crate::apart::apart;
 use crate::outcome::{Answer, Outcome, answer};
 use crate::sight::{self, PodSight};
 use crate::status::StatusWriter;
@@ -106,8 +106,7 @@ impl Binder {
     }
 }
 
-/// One task for all binds. Those that are answered in the same moment are followed by others in the same moment, which the API
-/// server and etcd do with less work than one at a time; and no thread wakes another for each.
+/// One task for all binds, see [`crate::apart`].
 async fn run(
     worker: Worker,
     mut requests: mpsc::UnboundedReceiver<Vec<BindRequest>>,
@@ -117,14 +116,14 @@ async fn run(
     let permits = Arc::new(Semaphore::new(in_flight_max));
     let mut under_way = FuturesUnordered::new();
     let issue = async {
-        let mut waiting = VecDeque::new();
+        let mut waiting = VecDeque::<BindRequest>::new();
         loop {
             tokio::select! {
                 biased;
-                Some(()) = under_way.next() => {}
+                Some(_) = under_way.next() => {}
                 Some(turn) = Turn::take(&permits), if !waiting.is_empty() => {
                     if let Some(request) = waiting.pop_front() {
-                        under_way.push(worker.bind_apart(request, turn));
+                        under_way.push(apart(request.pod.clone(), worker.bind(request, turn)));
                     }
                 }
                 Some(batch) = requests.recv() => {
@@ -183,14 +182,6 @@ struct Worker {
 }
 
 impl Worker {
-    /// Binds; one that panics does not take the others along.
-    async fn bind_apart(&self, request: BindRequest, turn: Turn) {
-        let pod = request.pod.clone();
-        if AssertUnwindSafe(self.bind(request, turn)).catch_unwind().await.is_err() {
-            error!(%pod, "A bind panicked, see the message above; the pod's GPUs stay taken.");
-        }
-    }
-
     async fn bind(&self, request: BindRequest, mut turn: Turn) {
         self.status.settled(&request.pod).await;
         let started = Instant::now();

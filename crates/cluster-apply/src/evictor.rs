@@ -17,20 +17,23 @@
 //! The condition comes first: a Job counts a pod that vanished without it as failed. The pod's own grace holds, so that it
 //! can save its state. Nobody is spared half way: a gang of which one pod was told to go goes whole.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use cluster_model::{GangKey, PodKey};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use crate::apart::apart;
 use crate::holds::HoldWriter;
 use crate::outcome::{Answer, answer};
 use crate::pod_status::PodCondition;
@@ -141,7 +144,7 @@ impl Evictor {
         let (requests, receiver) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let permits = Semaphore::new(IN_FLIGHT_MAX);
-        let worker = Arc::new(Worker { writes, holds, fenced, permits, reports, stop: stop.clone() });
+        let worker = Worker { writes, holds, fenced, permits, reports, stop: stop.clone() };
         let task = tokio::spawn(run(worker, receiver));
         Self { requests, stop, task }
     }
@@ -159,14 +162,15 @@ impl Evictor {
     }
 }
 
-async fn run(worker: Arc<Worker>, mut requests: mpsc::UnboundedReceiver<EvictRequest>) {
-    let mut tasks = JoinSet::new();
+/// One task for all evictions, as for binds.
+async fn run(worker: Worker, mut requests: mpsc::UnboundedReceiver<EvictRequest>) {
+    let mut under_way = FuturesUnordered::new();
     loop {
         tokio::select! {
             () = worker.stop.cancelled() => break,
-            Some(_) = tasks.join_next() => {}
+            Some(()) = under_way.next() => {}
             request = requests.recv() => match request {
-                Some(request) => drop(tasks.spawn(Arc::clone(&worker).evict(request))),
+                Some(request) => under_way.push(worker.evict(request)),
                 None => break,
             },
         }
@@ -174,7 +178,7 @@ async fn run(worker: Arc<Worker>, mut requests: mpsc::UnboundedReceiver<EvictReq
     // No permit: nothing new begins. What has one is answered within the write's time.
     worker.permits.close();
     let limit = worker.writes.settled_after();
-    let in_flight = async { while tasks.join_next().await.is_some() {} };
+    let in_flight = async { while under_way.next().await.is_some() {} };
     if tokio::time::timeout(limit, in_flight).await.is_err() {
         debug!("Stopped with evictions under way; the next leader reads their holds.");
     }
@@ -235,14 +239,14 @@ impl Leaving {
 }
 
 impl Worker {
-    async fn evict(self: Arc<Self>, request: EvictRequest) {
+    async fn evict(&self, request: EvictRequest) {
         let started = Instant::now();
         let gang = request.gang.clone();
         let claimant = match &request.cause {
             EvictCause::Claim { claimant, .. } => Some(claimant.clone()),
             EvictCause::Unwinding { .. } => None,
         };
-        let Some(outcome) = Arc::clone(&self).evict_all(request).await else { return };
+        let Some(outcome) = self.evict_all(request).await else { return };
         let took = started.elapsed();
         info!(%gang, outcome = outcome.as_str(), took_seconds = took.as_secs_f64(), "Eviction ended.");
         // Without a receiver the process is ending.
@@ -250,24 +254,24 @@ impl Worker {
     }
 
     /// `None` if the process is ending.
-    async fn evict_all(self: Arc<Self>, request: EvictRequest) -> Option<EvictOutcome> {
+    async fn evict_all(&self, request: EvictRequest) -> Option<EvictOutcome> {
         if !self.stop.run_until_cancelled(self.is_wanted(&request)).await? {
             return Some(EvictOutcome::Spared);
         }
-        let leaving = Arc::new(Leaving { request, goes: OnceLock::new() });
+        let leaving = Leaving { request, goes: OnceLock::new() };
         if matches!(leaving.request.cause, EvictCause::Unwinding { unless_started: true, .. }) {
-            match Arc::clone(&self).has_started(&leaving).await {
+            match self.has_started(&leaving).await {
                 Ok(false) => {}
                 Ok(true) => return Some(EvictOutcome::Started),
                 Err(outcome) => return outcome.of_gang(),
             }
         }
         crate::failpoint!("before-evictions");
-        let pods = leaving.request.pods.iter().cloned();
-        let evictions = pods.map(|pod| Arc::clone(&self).evict_pod(Arc::clone(&leaving), pod));
-        let mut tasks: JoinSet<PodOutcome> = evictions.collect();
+        let pods = leaving.request.pods.iter();
+        let mut evictions: FuturesUnordered<_> =
+            pods.map(|pod| apart(pod, self.evict_pod(&leaving, pod))).collect();
         let mut last = PodOutcome::Leaves;
-        while let Some(ended) = tasks.join_next().await {
+        while let Some(ended) = evictions.next().await {
             last = last.max(ended.unwrap_or(PodOutcome::Stopped));
         }
         last.of_gang()
@@ -284,10 +288,10 @@ impl Worker {
         true
     }
 
-    async fn evict_pod(self: Arc<Self>, leaving: Arc<Leaving>, pod: PodKey) -> PodOutcome {
+    async fn evict_pod(&self, leaving: &Leaving, pod: &PodKey) -> PodOutcome {
         debug!(%pod, reason = leaving.request.reason, "Evicting.");
-        let condition = || self.condition(&leaving.request, &pod);
-        let told = self.until_known::<IgnoredAny>(&leaving, &pod, condition).await;
+        let condition = || self.condition(&leaving.request, pod);
+        let told = self.until_known::<IgnoredAny>(leaving, pod, condition).await;
         if let Err(outcome) = told {
             return outcome;
         }
@@ -295,7 +299,7 @@ impl Worker {
             return PodOutcome::Spared;
         }
         crate::failpoint!("between-condition-and-delete");
-        let deleted = self.until_known::<IgnoredAny>(&leaving, &pod, || self.delete(&pod)).await;
+        let deleted = self.until_known::<IgnoredAny>(leaving, pod, || self.delete(pod)).await;
         deleted.err().unwrap_or(PodOutcome::Leaves)
     }
 
@@ -384,11 +388,11 @@ impl Worker {
 
     /// Whether one of its pods has started. What cannot be read is read again: nobody goes, and nobody is spared, for an
     /// answer that says nothing.
-    async fn has_started(self: Arc<Self>, leaving: &Arc<Leaving>) -> Result<bool, PodOutcome> {
-        let pods = leaving.request.pods.iter().cloned();
-        let looks = pods.map(|pod| Arc::clone(&self).pod_has_started(Arc::clone(leaving), pod));
-        let mut tasks: JoinSet<Result<bool, PodOutcome>> = looks.collect();
-        while let Some(looked) = tasks.join_next().await {
+    async fn has_started(&self, leaving: &Leaving) -> Result<bool, PodOutcome> {
+        let pods = leaving.request.pods.iter();
+        let mut looks: FuturesUnordered<_> =
+            pods.map(|pod| apart(pod, self.pod_has_started(leaving, pod))).collect();
+        while let Some(looked) = looks.next().await {
             // One is enough: the other reads end here.
             if looked.unwrap_or(Err(PodOutcome::Stopped))? {
                 return Ok(true);
@@ -397,14 +401,10 @@ impl Worker {
         Ok(false)
     }
 
-    async fn pod_has_started(
-        self: Arc<Self>,
-        leaving: Arc<Leaving>,
-        pod: PodKey,
-    ) -> Result<bool, PodOutcome> {
-        let read = || sight::read(&self.writes, &pod);
-        match self.until_known::<PodSight>(&leaving, &pod, read).await {
-            Ok(seen) => Ok(seen.is(&pod) && seen.has_started()),
+    async fn pod_has_started(&self, leaving: &Leaving, pod: &PodKey) -> Result<bool, PodOutcome> {
+        let read = || sight::read(&self.writes, pod);
+        match self.until_known::<PodSight>(leaving, pod, read).await {
+            Ok(seen) => Ok(seen.is(pod) && seen.has_started()),
             // It is gone: what was started there is over.
             Err(PodOutcome::Leaves) => Ok(false),
             Err(outcome) => Err(outcome),

@@ -19,6 +19,7 @@
 
 mod failpoint;
 
+mod apart;
 pub mod binder;
 pub mod events;
 pub mod evictor;

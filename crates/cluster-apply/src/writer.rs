@@ -2,16 +2,19 @@
 //! which only the latest value matters. What is written, and how soon, is the [`Paced`] value's affair.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
+use crate::apart::apart;
 use crate::pending::{Done, Paced, Pending};
 use crate::writes::Fenced;
 
@@ -46,7 +49,7 @@ pub(crate) struct Ends {
 
 impl<K, V> Writer<K, V>
 where
-    K: Ord + Clone + Send + 'static,
+    K: Ord + Clone + Debug + Send + Sync + 'static,
     V: Paced + Send + 'static,
 {
     /// Starts writing with `write`, at most `in_flight_max` at a time.
@@ -135,30 +138,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 async fn run<K, V, W, F>(shared: Arc<Shared<K, V>>, in_flight_max: usize, ends: Ends, write: W)
 where
-    K: Ord + Clone + Send + 'static,
+    K: Ord + Clone + Debug + Send + Sync + 'static,
     V: Paced + Send + 'static,
     W: Fn(K, V) -> F,
     F: Future<Output = Done> + Send + 'static,
 {
-    let mut tasks = JoinSet::new();
+    let mut under_way = FuturesUnordered::new();
     while !ends.fenced.is_fenced() && !ends.stop.is_cancelled() {
-        let free = in_flight_max.saturating_sub(tasks.len());
+        let free = in_flight_max.saturating_sub(under_way.len());
         let due = shared.lock().take_due(Instant::now(), free);
         for (key, value) in due {
             let written = write(key.clone(), value);
-            tasks.spawn(async move { (key, written.await) });
+            under_way.push(async move { (apart(&key, written).await, key) });
         }
-        let next = shared.lock().next_due().filter(|_| tasks.len() < in_flight_max);
+        let next = shared.lock().next_due().filter(|_| under_way.len() < in_flight_max);
         tokio::select! {
             () = ends.stop.cancelled() => {}
             () = shared.submitted.notified() => {}
             () = until(next) => {}
-            Some(Ok((key, done))) = tasks.join_next() => shared.note_done(&key, done),
+            Some((Some(done), key)) = under_way.next() => shared.note_done(&key, done),
         }
     }
     let in_flight = async {
-        while let Some(ended) = tasks.join_next().await {
-            if let Ok((key, done)) = ended {
+        while let Some((done, key)) = under_way.next().await {
+            if let Some(done) = done {
                 shared.note_done(&key, done);
             }
         }
@@ -166,7 +169,7 @@ where
     let drained = tokio::time::timeout(ends.settled_after, in_flight).await;
     if drained.is_err() {
         debug!(
-            unanswered = tasks.len(),
+            unanswered = under_way.len(),
             "Stopped with writes unanswered; the server has given them up by now."
         );
     }

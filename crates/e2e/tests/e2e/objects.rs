@@ -1,16 +1,22 @@
 //! The custom resources, judged by the real API server: examples it must accept, examples it must refuse with our
-//! words, and what may not change afterwards.
+//! words, and what may not change afterwards; of a pod too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use api_types::{Queue, Run, SchedulerEpoch};
+use api_types::{Queue, Run, SchedulerEpoch, names};
+use e2e::objects::GangOfPods;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use test_cluster::TestCluster;
+
+const NAMESPACE: &str = "default";
+/// The policy's words for what a pod says about itself for good.
+const FIXED: &str = "of a pod cannot change";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_accepts_and_refuses_what_the_schemas_say() -> anyhow::Result<()> {
@@ -30,6 +36,7 @@ async fn the_api_server_accepts_and_refuses_what_the_schemas_say() -> anyhow::Re
             Err(error) => ensure!(error.to_string().contains(expect), "{}: {error}", path.display()),
         }
     }
+    create_pod(&client).await?;
     for (kind, name, patch, expect) in forbidden_changes() {
         let error = change(&client, kind, name, &patch).await.err();
         let error = error.with_context(|| format!("{kind} {name}: {patch} must be refused"))?;
@@ -56,6 +63,12 @@ fn forbidden_changes() -> Vec<(&'static str, &'static str, serde_json::Value, &'
         ("Queue", "nlp", json!({"spec": {"limit": {"gpus": {"H100": 1}}}}), "limit.gpus must be at least"),
         ("SchedulerEpoch", "example", json!({"spec": {"holder": "somebody-else"}}), "the epoch only grows"),
         ("SchedulerEpoch", "example", json!({"spec": {"epoch": 0}}), "spec.epoch"),
+        ("Pod", "gang-0", json!({"metadata": {"labels": {names::QUEUE_LABEL: "other"}}}), FIXED),
+        ("Pod", "gang-0", json!({"metadata": {"labels": {names::QUEUE_LABEL: null}}}), FIXED),
+        ("Pod", "gang-0", json!({"metadata": {"labels": {names::GANG_LABEL: "other"}}}), FIXED),
+        ("Pod", "gang-0", json!({"metadata": {"annotations": {names::GANG_SIZE_ANNOTATION: "1"}}}), FIXED),
+        ("Pod", "gang-0", json!({"metadata": {"annotations": {names::GPU_TYPE_ANNOTATION: "H100"}}}), FIXED),
+        ("Pod", "gang-0", json!({"metadata": {"labels": {names::RUN_LABEL: "another"}}}), FIXED),
     ]
 }
 
@@ -64,7 +77,18 @@ fn permitted_changes() -> Vec<(&'static str, &'static str, serde_json::Value)> {
         ("Run", "hello", json!({"spec": {"stop": true}})),
         ("Queue", "nlp", json!({"spec": {"quota": {"gpus": {"H100": 64}}, "weight": 5}})),
         ("SchedulerEpoch", "example", json!({"spec": {"epoch": 2, "holder": "somebody-else"}})),
+        ("Pod", "gang-0", json!({"metadata": {"labels": {"app": "of-its-own"}}})),
     ]
+}
+
+/// A pod for our scheduler, in a namespace whose account nobody else makes here.
+async fn create_pod(client: &Client) -> anyhow::Result<()> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+    let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }))?;
+    accounts.create(&PostParams::default(), &account).await?;
+    let gang =
+        GangOfPods { namespace: NAMESPACE, name: "gang", queue: "nlp", members: 2, gpus: 1, run_time: "1h" };
+    gang.create(client).await
 }
 
 async fn create(client: &Client, object: &DynamicObject) -> kube::Result<DynamicObject> {
@@ -83,7 +107,8 @@ async fn change(
 
 fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
     match kind {
-        "Run" => Api::namespaced_with(client.clone(), "default", &ApiResource::erase::<Run>(&())),
+        "Run" => Api::namespaced_with(client.clone(), NAMESPACE, &ApiResource::erase::<Run>(&())),
+        "Pod" => Api::namespaced_with(client.clone(), NAMESPACE, &ApiResource::erase::<Pod>(&())),
         "Queue" => Api::all_with(client.clone(), &ApiResource::erase::<Queue>(&())),
         _ => Api::all_with(client.clone(), &ApiResource::erase::<SchedulerEpoch>(&())),
     }

@@ -131,6 +131,7 @@ async fn bare_reclaim(node_count: usize, count: usize, at_once: usize) -> anyhow
     yard.all_run().await?;
     let claimants = for_scheduler(gangs("owner", OWNER, count, 1, 1), "nobody");
     let bare = Bare::start(&yard).await?;
+    let before = Servers::now(&yard).await?;
     let began = Instant::now();
     for (step, (claimants, victims)) in claimants.chunks(at_once).zip(victims.chunks(at_once)).enumerate() {
         let claimants = yard.create(claimants.to_vec()).await?;
@@ -140,6 +141,8 @@ async fn bare_reclaim(node_count: usize, count: usize, at_once: usize) -> anyhow
         bare.write(claimants.iter().enumerate().map(|(index, pod)| Write::Bind(pod, node(index)))).await?;
     }
     let took = began.elapsed();
+    let servers = Servers::now(&yard).await?;
+    eprintln!("bare: {}", servers.since(&before, test_cluster::figures::count(count)));
     drop(bare);
     yard.stop().await;
     Ok(took)
