@@ -14,7 +14,7 @@ pub(crate) async fn apart<T>(subject: impl Debug, work: impl Future<Output = T>)
     if done.is_none() {
         error!(
             ?subject,
-            "A write panicked, see the message above; what it is about stays as it is until the next leader."
+            "What the API server was asked about this panicked, see the message above; others go on."
         );
     }
     done

@@ -168,9 +168,9 @@ async fn run(worker: Worker, mut requests: mpsc::UnboundedReceiver<EvictRequest>
     loop {
         tokio::select! {
             () = worker.stop.cancelled() => break,
-            Some(()) = under_way.next() => {}
+            Some(_) = under_way.next() => {}
             request = requests.recv() => match request {
-                Some(request) => under_way.push(worker.evict(request)),
+                Some(request) => under_way.push(apart(request.gang.clone(), worker.evict(request))),
                 None => break,
             },
         }

@@ -149,21 +149,23 @@ where
         let due = shared.lock().take_due(Instant::now(), free);
         for (key, value) in due {
             let written = write(key.clone(), value);
-            under_way.push(async move { (apart(&key, written).await, key) });
+            under_way.push(async move {
+                // One that panics is tried again, as one that failed.
+                let done = apart(&key, written).await.unwrap_or(Done::Failed);
+                (key, done)
+            });
         }
         let next = shared.lock().next_due().filter(|_| under_way.len() < in_flight_max);
         tokio::select! {
             () = ends.stop.cancelled() => {}
             () = shared.submitted.notified() => {}
             () = until(next) => {}
-            Some((Some(done), key)) = under_way.next() => shared.note_done(&key, done),
+            Some((key, done)) = under_way.next() => shared.note_done(&key, done),
         }
     }
     let in_flight = async {
-        while let Some((done, key)) = under_way.next().await {
-            if let Some(done) = done {
-                shared.note_done(&key, done);
-            }
+        while let Some((key, done)) = under_way.next().await {
+            shared.note_done(&key, done);
         }
     };
     let drained = tokio::time::timeout(ends.settled_after, in_flight).await;
@@ -245,6 +247,34 @@ mod tests {
             tokio::time::sleep(Duration::from_mins(1)).await;
             assert_eq!(begun.load(Ordering::SeqCst), IN_FLIGHT_MAX);
         }
+    }
+
+    // On the real clock, by which the next try is due.
+    #[tokio::test]
+    async fn a_write_that_panics_is_tried_again_and_holds_up_no_other() {
+        let tries = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&tries);
+        let ends =
+            Ends { fenced: Fenced::default(), stop: CancellationToken::new(), settled_after: SETTLED_AFTER };
+        let writer = Writer::start(IN_FLIGHT_MAX, ends, move |key: usize, _: Word| {
+            let first = key == 0 && count.fetch_add(1, Ordering::SeqCst) == 0;
+            async move {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                assert!(!first, "a panic in the first write of key 0");
+                Done::Written
+            }
+        });
+        // As many as may be under way, so that nothing else wakes the writer.
+        writer.change(|pending, now| (0..IN_FLIGHT_MAX).for_each(|key| pending.submit(key, Word, now)));
+        let all_written = async {
+            for key in 0..IN_FLIGHT_MAX {
+                writer
+                    .until(&key, |pending| pending.latest(&key).filter(|(_, written)| *written).map(drop))
+                    .await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), all_written).await.expect("all are written");
+        assert_eq!(tries.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test(start_paused = true)]

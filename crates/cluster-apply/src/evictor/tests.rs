@@ -86,7 +86,7 @@ async fn evict(script: Vec<(Method, u16, Value)>) -> (EvictReport, Fenced) {
 async fn evict_as(request: EvictRequest, script: Vec<(Method, u16, Value)>) -> (EvictReport, Fenced) {
     let mut stage = Stage::new(script);
     stage.evictor.evict(request);
-    // Who asks for what is not in the script panics on a task of its own, and then there is none.
+    // Who asks for what is not in the script panics apart from the others, and then there is none.
     let report = stage.report(Duration::from_mins(10)).await;
     let Stage { left, fenced, evictor, .. } = stage;
     evictor.stop().await;

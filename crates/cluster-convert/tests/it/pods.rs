@@ -256,16 +256,21 @@ fn tolerations_mean_what_kubernetes_says() {
 #[test]
 fn what_says_which_gang_and_queue_a_pod_is_in_is_kept_from_changing_by_the_policy() {
     let policy = include_str!("../../../../deploy/pod-labels.yaml");
+    let for_status = include_str!("../../../../deploy/fence.yaml");
     for (kind, name) in [
         ("labels", names::QUEUE_LABEL),
         ("labels", names::GANG_LABEL),
+        ("labels", names::RUN_LABEL),
+        ("labels", names::ATTEMPT_LABEL),
         ("annotations", names::GANG_SIZE_ANNOTATION),
         ("annotations", names::GPU_TYPE_ANNOTATION),
+        ("annotations", names::SUBMITTED_BY_ANNOTATION),
     ] {
         for object in ["object", "oldObject"] {
             let read = format!(" {object}.metadata.?{kind}[?'{name}'].orValue('')\n");
             assert!(policy.contains(&read), "deploy/pod-labels.yaml does not read {read}");
         }
+        assert!(for_status.contains(&format!("'{name}'")), "deploy/fence.yaml does not name {name}");
     }
     assert!(policy.contains(&format!(".orValue('') == '{}'\n", names::SCHEDULER_NAME)));
 }

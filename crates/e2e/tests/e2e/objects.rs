@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use api_types::{Queue, Run, SchedulerEpoch, names};
+use api_types::{Queue, Run, SchedulerEpoch, SchedulerEpochSpec, names};
 use e2e::objects::GangOfPods;
+use e2e::wait;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
@@ -15,8 +17,12 @@ use serde_json::json;
 use test_cluster::TestCluster;
 
 const NAMESPACE: &str = "default";
+/// The API server looks for new policies once in a second, and for the kinds of their parameters less often.
+const POLICY_BOUND: Duration = Duration::from_secs(40);
 /// The policy's words for what a pod says about itself for good.
 const FIXED: &str = "of a pod cannot change";
+/// The fence's.
+const FIXED_TOO: &str = "nor through its status";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_accepts_and_refuses_what_the_schemas_say() -> anyhow::Result<()> {
@@ -45,6 +51,7 @@ async fn the_api_server_accepts_and_refuses_what_the_schemas_say() -> anyhow::Re
     for (kind, name, patch) in permitted_changes() {
         change(&client, kind, name, &patch).await.with_context(|| format!("{kind} {name}: {patch}"))?;
     }
+    statuses_of_pods_relabel_nothing(&client).await?;
     cluster.stop().await;
     Ok(())
 }
@@ -69,6 +76,13 @@ fn forbidden_changes() -> Vec<(&'static str, &'static str, serde_json::Value, &'
         ("Pod", "gang-0", json!({"metadata": {"annotations": {names::GANG_SIZE_ANNOTATION: "1"}}}), FIXED),
         ("Pod", "gang-0", json!({"metadata": {"annotations": {names::GPU_TYPE_ANNOTATION: "H100"}}}), FIXED),
         ("Pod", "gang-0", json!({"metadata": {"labels": {names::RUN_LABEL: "another"}}}), FIXED),
+        ("Pod", "gang-0", json!({"metadata": {"labels": {names::ATTEMPT_LABEL: "2"}}}), FIXED),
+        (
+            "Pod",
+            "gang-0",
+            json!({"metadata": {"annotations": {names::SUBMITTED_BY_ANNOTATION: "ann"}}}),
+            FIXED,
+        ),
     ]
 }
 
@@ -88,7 +102,48 @@ async fn create_pod(client: &Client) -> anyhow::Result<()> {
     accounts.create(&PostParams::default(), &account).await?;
     let gang =
         GangOfPods { namespace: NAMESPACE, name: "gang", queue: "nlp", members: 2, gpus: 1, run_time: "1h" };
-    gang.create(client).await
+    gang.create(client).await?;
+    let patch = json!({"metadata": {"labels": {names::GANG_LABEL: "x"}}});
+    wait::until("the policy on pods' labels is in force", POLICY_BOUND, async || {
+        let params = PatchParams::default().dry_run();
+        let error = api(client, "Pod").patch("gang-0", &params, &Patch::Merge(&patch)).await.err();
+        Ok(error.filter(|error| error.to_string().contains(FIXED)))
+    })
+    .await?;
+    Ok(())
+}
+
+/// Through a status the same holds, once there was a leader: the fence keeps it.
+async fn statuses_of_pods_relabel_nothing(client: &Client) -> anyhow::Result<()> {
+    let spec = SchedulerEpochSpec { epoch: 1, holder: "nobody".to_owned() };
+    let epochs: Api<SchedulerEpoch> = Api::all(client.clone());
+    epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
+    let write = async |metadata: serde_json::Value| {
+        let status = json!({"conditions": [{"type": "example.com/Seen", "status": "True"}]});
+        let patch = json!({ "metadata": metadata, "status": status });
+        let written =
+            api(client, "Pod").patch_status("gang-0", &PatchParams::default(), &Patch::Merge(&patch)).await;
+        written.err().map(|error| error.to_string())
+    };
+    wait::until("the fence knows the epoch", POLICY_BOUND, async || {
+        Ok(write(json!({"labels": {names::GANG_LABEL: "x"}})).await.filter(|error| error.contains(FIXED_TOO)))
+    })
+    .await?;
+    for name in [names::QUEUE_LABEL, names::GANG_LABEL, names::RUN_LABEL, names::ATTEMPT_LABEL] {
+        let refused = write(json!({ "labels": { name: "7" } })).await.unwrap_or_default();
+        ensure!(refused.contains(FIXED_TOO), "{name}: {refused}");
+    }
+    for name in [names::GANG_SIZE_ANNOTATION, names::GPU_TYPE_ANNOTATION, names::SUBMITTED_BY_ANNOTATION] {
+        let refused = write(json!({ "annotations": { name: "7" } })).await.unwrap_or_default();
+        ensure!(refused.contains(FIXED_TOO), "{name}: {refused}");
+    }
+    for other in
+        [json!({}), json!({"labels": {"app": "another"}, "annotations": {"example.com/address": "10.0.0.1"}})]
+    {
+        let refused = write(other.clone()).await;
+        ensure!(refused.is_none(), "{other}: {refused:?}");
+    }
+    Ok(())
 }
 
 async fn create(client: &Client, object: &DynamicObject) -> kube::Result<DynamicObject> {

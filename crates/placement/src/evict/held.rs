@@ -5,8 +5,12 @@
 //!   held ────────────────► lands where it was held
 //!     │
 //!     ├── victims, or its own members that are moved, not gone ──► waits, its place stays held
+//!     ├── victims gone, and yet there is no room and none will come ──► waits like any other gang
 //!     └── the hold has run out ──► waits like any other gang
 //! ```
+//!
+//! Room on a node is room for whoever is held there: the first that finds it lands. Then those who were to leave for *that* one
+//! may be spared, because its Hold has served, and another is left without room: it claims them anew.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,9 +57,13 @@ pub(super) fn settle(
     }
     let leave = let_leave(planned, leaving, &waiting);
     let mut settled = Settled { leave, ..Settled::default() };
+    let awaiting = claimants_of_those_that_leave(planned);
     for gang in waiting {
         let awaits = WaitReason::AwaitsVictims { gangs: leave, expires: gang.expires };
         let first = planned.gang(&gang.key).and_then(|known| known.pending().next());
+        if !awaiting.contains(&gang.key) && lost_its_room(planned, &gang) {
+            continue;
+        }
         for (pod, node, devices) in &gang.members {
             planned.hold(*pod, *node, devices);
         }
@@ -155,6 +163,19 @@ fn land(planned: &mut Fork<'_>, gang: &Held, cap_watts: Option<u64>) -> Option<G
     }
     attempt.keep();
     Some(GangPlacement { gang: gang.key.clone(), queue: request.queue?, run: request.run, members })
+}
+
+fn claimants_of_those_that_leave(planned: &ClusterState) -> BTreeSet<GangKey> {
+    planned.evicting_gangs().filter_map(|key| planned.gang(key)?.evicting().cloned()).collect()
+}
+
+/// Whether, in the view of what will be, others have taken the room of one of its members. On a node that has less than is on
+/// it nobody has: its GPUs vanished, for a while perhaps.
+fn lost_its_room(planned: &ClusterState, gang: &Held) -> bool {
+    gang.members.iter().any(|(pod, node, _)| {
+        let (node, asks) = (planned.node(*node), planned.pod(*pod).pod());
+        !node.has_room_for(asks) && node.free().gpus >= 0
+    })
 }
 
 /// Whether those that are held are still those that start together: all that must, and none that may not.

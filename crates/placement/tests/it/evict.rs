@@ -296,6 +296,57 @@ fn each_claimant_lands_as_soon_as_there_is_room_for_it() {
 }
 
 #[test]
+fn who_finds_its_room_taken_by_another_claimant_whose_victim_was_spared_claims_that_one() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low-1", 1, 4), &["n"], 0));
+    add(&mut state, running(gang("low-2", 1, 4), &["n"], 0));
+    add(&mut state, with_priority(gang("high-1", 1, 4), 1));
+    add(&mut state, with_priority(gang("high-2", 1, 4), 1));
+    let first = planned_at(&mut state, &policy(), 100);
+    state.commit(&first).unwrap();
+    let victim_of = |claimant: &str| {
+        let mut found = first.evictions.iter().filter(|it| &*it.claimant.name == claimant);
+        found.next().expect("each has one").gang.name.to_string()
+    };
+    let (spared, left) = (victim_of("high-1"), victim_of("high-2"));
+    gone(&mut state, &left);
+    let second = planned_at(&mut state, &policy(), 110);
+    assert_eq!(placements(&second), ["high-1: high-1-0@n"], "there is room for one, and it is the first");
+    state.commit(&second).unwrap();
+    // While it is told to go, the other waits for it.
+    let third = planned_at(&mut state, &policy(), 120);
+    assert_eq!((evictions(&third), holds(&third)), (vec![], vec![]));
+    assert_eq!(reason_codes(&third, "high-2"), ["AwaitsVictims"]);
+    // The hold that it was to leave for has served before it was told.
+    state.spare(&GangKey::new("team", &*spared));
+    let fourth = planned_at(&mut state, &policy(), 130);
+    assert_eq!(evictions(&fourth), [format!("{spared} for high-2 by Priority, lost 520")]);
+    assert_eq!(holds(&fourth), ["high-2: high-2-0@n"]);
+    state.commit(&fourth).unwrap();
+    gone(&mut state, &spared);
+    let fifth = planned_at(&mut state, &policy(), 140);
+    assert_eq!(placements(&fifth), ["high-2: high-2-0@n"]);
+}
+
+#[test]
+fn a_place_stays_held_on_a_node_whose_gpus_vanish_for_a_while() {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low", 1, 4), &["n"], 0));
+    add(&mut state, running(gang("other", 1, 4), &["n"], 0));
+    add(&mut state, with_priority(gang("high", 1, 4), 1));
+    let first = planned_at(&mut state, &policy(), 100);
+    state.commit(&first).unwrap();
+    gone(&mut state, &first.evictions[0].gang.name);
+    state.apply(Change::Node(node("n", "H100", 0)));
+    let second = planned_at(&mut state, &policy(), 110);
+    assert_eq!((evictions(&second), holds(&second), placements(&second)), (vec![], vec![], vec![]));
+    assert_eq!(reason_codes(&second, "high"), ["AwaitsVictims"]);
+    state.apply(Change::Node(node("n", "H100", 8)));
+    let third = planned_at(&mut state, &policy(), 120);
+    assert_eq!(placements(&third), ["high: high-0@n"]);
+}
+
+#[test]
 fn a_hold_that_ran_out_is_given_up_and_its_victims_are_not_evicted_again() {
     let mut state = cluster([node("n", "H100", 8)]);
     add(&mut state, running(gang("low", 1, 8), &["n"], 0));
