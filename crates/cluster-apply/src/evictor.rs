@@ -124,7 +124,7 @@ impl EvictOutcome {
     }
 }
 
-/// Takes evictions; one report follows for each, unless it was stopped before.
+/// Takes evictions; one report follows for each, unless it was stopped before. Of one that panicked it is `Refused`.
 #[derive(Debug)]
 pub struct Evictor {
     // Unbounded in type, bounded by use: a gang that was told to go is not told again before its report.
@@ -168,9 +168,9 @@ async fn run(worker: Worker, mut requests: mpsc::UnboundedReceiver<EvictRequest>
     loop {
         tokio::select! {
             () = worker.stop.cancelled() => break,
-            Some(_) = under_way.next() => {}
+            Some(()) = under_way.next() => {}
             request = requests.recv() => match request {
-                Some(request) => under_way.push(apart(request.gang.clone(), worker.evict(request))),
+                Some(request) => under_way.push(worker.evict(request)),
                 None => break,
             },
         }
@@ -246,7 +246,8 @@ impl Worker {
             EvictCause::Claim { claimant, .. } => Some(claimant.clone()),
             EvictCause::Unwinding { .. } => None,
         };
-        let Some(outcome) = self.evict_all(request).await else { return };
+        let ended = apart(&gang, self.evict_all(request)).await;
+        let Some(outcome) = ended.unwrap_or(Some(EvictOutcome::Refused)) else { return };
         let took = started.elapsed();
         info!(%gang, outcome = outcome.as_str(), took_seconds = took.as_secs_f64(), "Eviction ended.");
         // Without a receiver the process is ending.
@@ -272,7 +273,7 @@ impl Worker {
             pods.map(|pod| apart(pod, self.evict_pod(&leaving, pod))).collect();
         let mut last = PodOutcome::Leaves;
         while let Some(ended) = evictions.next().await {
-            last = last.max(ended.unwrap_or(PodOutcome::Stopped));
+            last = last.max(ended.unwrap_or(PodOutcome::Refused));
         }
         last.of_gang()
     }
@@ -394,7 +395,7 @@ impl Worker {
             pods.map(|pod| apart(pod, self.pod_has_started(leaving, pod))).collect();
         while let Some(looked) = looks.next().await {
             // One is enough: the other reads end here.
-            if looked.unwrap_or(Err(PodOutcome::Stopped))? {
+            if looked.unwrap_or(Err(PodOutcome::Refused))? {
                 return Ok(true);
             }
         }

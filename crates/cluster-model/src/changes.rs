@@ -83,7 +83,7 @@ impl ClusterState {
     pub fn commit(&mut self, plan: &Plan) -> Result<(), AssumeError> {
         let is_over = |(gang, until): (&GangKey, Timestamp)| (until <= plan.made_at).then(|| gang.clone());
         let over: Vec<GangKey> = self.held_gangs().filter_map(is_over).collect();
-        for gang in &over {
+        for gang in over.iter().chain(&plan.released) {
             self.release(gang);
         }
         for eviction in &plan.evictions {

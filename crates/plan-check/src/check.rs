@@ -14,8 +14,15 @@ use crate::{capacity, evictions, gangs, neighbours, quota, reservations, tidying
 
 /// Everything that is wrong with a plan that was made from this state by this policy.
 pub fn check_plan(state: &ClusterState, plan: &Plan, policy: &Policy) -> Vec<Violation> {
-    let facts = Facts::read(state);
+    let mut facts = Facts::read(state);
     let mut found = Vec::new();
+    for gang in &plan.released {
+        if facts.evicting.values().any(|claimant| *claimant == gang) {
+            found.push(Violation::HoldGivenUp(gang.clone()));
+        }
+        // For this plan it has run out.
+        facts.held.entry(gang).and_modify(|expires| *expires = plan.made_at);
+    }
     if plan.generation != state.generation() {
         found.push(Violation::OtherGeneration);
     }

@@ -70,6 +70,9 @@ impl Course {
                 found.push(Violation::EvictedAgain { gang, claimant });
             }
         }
+        for gang in &plan.released {
+            self.hold_ran_out(gang);
+        }
         for hold in &plan.holds {
             self.holds.insert(hold.gang.clone(), hold.expires);
         }

@@ -198,6 +198,8 @@ pub enum Violation {
     HoldOutlived(GangKey),
     /// A hold is gone before it ran out, and its gang has not started.
     HoldLost(GangKey),
+    /// A hold was given up while somebody still leaves for its gang.
+    HoldGivenUp(GangKey),
     /// The state counts something wrongly.
     Miscounted {
         /// What it counts.
@@ -301,6 +303,9 @@ impl Violation {
                 write!(f, "gang {gang} is evicted again for gang {claimant}")
             }
             Self::HoldOutlived(gang) => write!(f, "the hold of gang {gang} is there though it ran out"),
+            Self::HoldGivenUp(gang) => {
+                write!(f, "the hold of gang {gang} is given up while somebody leaves for it")
+            }
             Self::HoldLost(gang) => write!(f, "the hold of gang {gang} is gone, and it has not started"),
             Self::WrongHold(gang) => write!(f, "the hold of gang {gang} is not allowed"),
             Self::WrongReservation(gang) => write!(f, "the reservation of gang {gang} is not allowed"),

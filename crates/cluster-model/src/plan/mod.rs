@@ -28,6 +28,8 @@ pub struct Plan {
     pub evictions: Vec<Eviction>,
     /// Capacity that is kept for a gang until it can start there: written before the first eviction.
     pub holds: Vec<Hold>,
+    /// Gangs whose hold is given up before it runs out, because others have the room.
+    pub released: Vec<GangKey>,
     /// When blocked gangs are expected to start; nobody who starts now delays them.
     pub reservations: Vec<Reservation>,
     /// When to plan again though nothing happened: a grace, a hold or a protection runs out.
@@ -44,6 +46,7 @@ impl Plan {
             waiting: Vec::new(),
             evictions: Vec::new(),
             holds: Vec::new(),
+            released: Vec::new(),
             reservations: Vec::new(),
             look_again_at: None,
         }

@@ -61,11 +61,13 @@ pub(super) fn settle(
     for gang in waiting {
         let awaits = WaitReason::AwaitsVictims { gangs: leave, expires: gang.expires };
         let first = planned.gang(&gang.key).and_then(|known| known.pending().next());
-        if !awaiting.contains(&gang.key) && lost_its_room(planned, &gang) {
+        if awaiting.contains(&gang.key) {
+            for (pod, node, devices) in &gang.members {
+                planned.hold(*pod, *node, devices);
+            }
+        } else if !hold_again(planned, &gang) {
+            plan.released.push(gang.key);
             continue;
-        }
-        for (pod, node, devices) in &gang.members {
-            planned.hold(*pod, *node, devices);
         }
         // Of a gang that has grown since, or lost a member, others wait as well: it comes up again with them.
         let comes_up = planned.gang(&gang.key).is_some_and(|known| known.pending().len() > 0);
@@ -169,13 +171,31 @@ fn claimants_of_those_that_leave(planned: &ClusterState) -> BTreeSet<GangKey> {
     planned.evicting_gangs().filter_map(|key| planned.gang(key)?.evicting().cloned()).collect()
 }
 
-/// Whether, in the view of what will be, others have taken the room of one of its members. On a node that has less than is on
-/// it nobody has: its GPUs vanished, for a while perhaps.
-fn lost_its_room(planned: &ClusterState, gang: &Held) -> bool {
-    gang.members.iter().any(|(pod, node, _)| {
-        let (node, asks) = (planned.node(*node), planned.pod(*pod).pod());
-        !node.has_room_for(asks) && node.free().gpus >= 0
-    })
+/// Holds the gang's places again in the view of what will be, unless others have the room of one of them; says whether it does.
+fn hold_again(planned: &mut Fork<'_>, gang: &Held) -> bool {
+    let mut attempt = planned.fork();
+    for (pod, node, devices) in &gang.members {
+        if is_taken(&attempt, *node, attempt.pod(*pod).pod()) {
+            return false;
+        }
+        attempt.hold(*pod, *node, devices);
+    }
+    attempt.keep();
+    true
+}
+
+/// Whether others have the room that a pod asks for on a node. Not if it would have none on the empty node, or if there is
+/// less than is used: then GPUs vanished, for a while perhaps. Not while somebody leaves either, for whomever that is.
+fn is_taken(planned: &ClusterState, node: NodeId, asks: &Pod) -> bool {
+    let node = planned.node(node);
+    let leaves = |id: PodId| {
+        let pod = planned.pod(id).pod();
+        pod.terminating || planned.gang(&pod.gang).is_some_and(|gang| gang.evicting().is_some())
+    };
+    !node.has_room_for(asks)
+        && node.free().gpus >= 0
+        && node.object().is_some_and(|object| asks.requests.fits(&object.allocatable))
+        && !node.pods().any(leaves)
 }
 
 /// Whether those that are held are still those that start together: all that must, and none that may not.

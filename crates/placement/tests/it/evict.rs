@@ -322,6 +322,7 @@ fn who_finds_its_room_taken_by_another_claimant_whose_victim_was_spared_claims_t
     let fourth = planned_at(&mut state, &policy(), 130);
     assert_eq!(evictions(&fourth), [format!("{spared} for high-2 by Priority, lost 520")]);
     assert_eq!(holds(&fourth), ["high-2: high-2-0@n"]);
+    assert_eq!(fourth.released, [GangKey::new("team", "high-2")]);
     state.commit(&fourth).unwrap();
     gone(&mut state, &spared);
     let fifth = planned_at(&mut state, &policy(), 140);
@@ -329,19 +330,68 @@ fn who_finds_its_room_taken_by_another_claimant_whose_victim_was_spared_claims_t
 }
 
 #[test]
-fn a_place_stays_held_on_a_node_whose_gpus_vanish_for_a_while() {
-    let mut state = cluster([node("n", "H100", 8)]);
-    add(&mut state, running(gang("low", 1, 4), &["n"], 0));
-    add(&mut state, running(gang("other", 1, 4), &["n"], 0));
-    add(&mut state, with_priority(gang("high", 1, 4), 1));
+fn a_gang_that_loses_the_room_of_one_of_two_members_on_a_node_claims_anew() {
+    let mut state = cluster([node("n", "H100", 12)]);
+    add(&mut state, running(gang("low-1", 1, 4), &["n"], 0));
+    add(&mut state, running(gang("low-2", 1, 8), &["n"], 0));
+    add(&mut state, with_priority(gang("high-1", 1, 4), 1));
+    add(&mut state, with_priority(gang("high-2", 2, 4), 1));
     let first = planned_at(&mut state, &policy(), 100);
+    assert_eq!(first.evictions.len(), 2);
     state.commit(&first).unwrap();
-    gone(&mut state, &first.evictions[0].gang.name);
-    state.apply(Change::Node(node("n", "H100", 0)));
+    gone(&mut state, "low-2");
+    let second = planned_at(&mut state, &policy(), 110);
+    assert_eq!(placements(&second), ["high-1: high-1-0@n"]);
+    state.commit(&second).unwrap();
+    state.spare(&GangKey::new("team", "low-1"));
+    let third = planned_at(&mut state, &policy(), 120);
+    assert_eq!(evictions(&third), ["low-1 for high-2 by Priority, lost 480"]);
+    assert_eq!(holds(&third), ["high-2: high-2-0@n high-2-1@n"]);
+}
+
+/// A gang of one pod holds its place on a node on which `others` GPUs are used beside it; its victim is gone.
+fn held_beside(others: i64) -> ClusterState {
+    let mut state = cluster([node("n", "H100", 8)]);
+    add(&mut state, running(gang("low", 1, 8 - others), &["n"], 50));
+    if others > 0 {
+        add(&mut state, running(gang("other", 1, others), &["n"], 0));
+    }
+    add(&mut state, with_priority(gang("high", 1, 8 - others), 1));
+    let first = planned_at(&mut state, &policy(), 100);
+    assert_eq!(first.evictions.iter().map(|it| &*it.gang.name).collect::<Vec<_>>(), ["low"]);
+    state.commit(&first).expect("it was made from this state");
+    gone(&mut state, "low");
+    state
+}
+
+#[test]
+fn a_place_stays_held_on_a_node_whose_gpus_vanish_for_a_while() {
+    for others in [0, 4] {
+        let mut state = held_beside(others);
+        // Elsewhere somebody could be made to leave.
+        state.apply(Change::Node(node("m", "H100", 8)));
+        add(&mut state, running(gang("elsewhere", 1, 8), &["m"], 90));
+        state.apply(Change::Node(node("n", "H100", 0)));
+        let second = planned_at(&mut state, &policy(), 110);
+        assert_eq!((evictions(&second), holds(&second), placements(&second)), (vec![], vec![], vec![]));
+        assert_eq!(reason_codes(&second, "high"), ["AwaitsVictims"]);
+        state.commit(&second).unwrap();
+        state.apply(Change::Node(node("n", "H100", 8)));
+        let third = planned_at(&mut state, &policy(), 120);
+        assert_eq!(placements(&third), ["high: high-0@n"]);
+    }
+}
+
+#[test]
+fn a_place_stays_held_while_somebody_who_is_in_the_way_is_being_deleted() {
+    let mut state = held_beside(4);
+    let mut late = running(gang("late", 1, 4), &["n"], 105);
+    late[0].terminating = true;
+    add(&mut state, late);
     let second = planned_at(&mut state, &policy(), 110);
     assert_eq!((evictions(&second), holds(&second), placements(&second)), (vec![], vec![], vec![]));
-    assert_eq!(reason_codes(&second, "high"), ["AwaitsVictims"]);
-    state.apply(Change::Node(node("n", "H100", 8)));
+    assert_eq!(second.released, []);
+    gone(&mut state, "late");
     let third = planned_at(&mut state, &policy(), 120);
     assert_eq!(placements(&third), ["high: high-0@n"]);
 }

@@ -79,6 +79,10 @@ impl Planner {
     /// Keeps what the plan keeps, and tells those to go that it tells to.
     pub(super) fn make_room(&mut self, plan: &Plan) {
         self.release_expired(plan.made_at);
+        for gang in &plan.released {
+            info!(%gang, "Gave up the room held for a gang: others have it.");
+            self.state.release(gang);
+        }
         // Before anything is held: whom a moved gang has where is read from where it runs.
         let leaving: Vec<Leaving<'_>> =
             plan.evictions.iter().map(|it| (it, pods_to_leave(&self.state, &it.gang))).collect();
