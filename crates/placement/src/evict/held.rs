@@ -57,15 +57,10 @@ pub(super) fn settle(
     }
     let leave = let_leave(planned, leaving, &waiting);
     let mut settled = Settled { leave, ..Settled::default() };
-    let awaiting = claimants_of_those_that_leave(planned);
     for gang in waiting {
         let awaits = WaitReason::AwaitsVictims { gangs: leave, expires: gang.expires };
         let first = planned.gang(&gang.key).and_then(|known| known.pending().next());
-        if awaiting.contains(&gang.key) {
-            for (pod, node, devices) in &gang.members {
-                planned.hold(*pod, *node, devices);
-            }
-        } else if !hold_again(planned, &gang) {
+        if !hold_again(planned, &gang) {
             plan.released.push(gang.key);
             continue;
         }
@@ -167,21 +162,23 @@ fn land(planned: &mut Fork<'_>, gang: &Held, cap_watts: Option<u64>) -> Option<G
     Some(GangPlacement { gang: gang.key.clone(), queue: request.queue?, run: request.run, members })
 }
 
-fn claimants_of_those_that_leave(planned: &ClusterState) -> BTreeSet<GangKey> {
-    planned.evicting_gangs().filter_map(|key| planned.gang(key)?.evicting().cloned()).collect()
-}
-
-/// Holds the gang's places again in the view of what will be, unless others have the room of one of them; says whether it does.
+/// Holds the gang's places again in the view of what will be, unless others have the room of one of them and nobody leaves for
+/// it any more; says whether it does.
 fn hold_again(planned: &mut Fork<'_>, gang: &Held) -> bool {
-    let mut attempt = planned.fork();
-    for (pod, node, devices) in &gang.members {
-        if is_taken(&attempt, *node, attempt.pod(*pod).pod()) {
+    for (index, (pod, node, devices)) in gang.members.iter().enumerate() {
+        if is_taken(planned, *node, planned.pod(*pod).pod()) && !somebody_leaves_for(planned, &gang.key) {
+            for (held, ..) in &gang.members[..index] {
+                planned.release(*held);
+            }
             return false;
         }
-        attempt.hold(*pod, *node, devices);
+        planned.hold(*pod, *node, devices);
     }
-    attempt.keep();
     true
+}
+
+fn somebody_leaves_for(planned: &ClusterState, claimant: &GangKey) -> bool {
+    planned.evicting_gangs().any(|key| planned.gang(key).and_then(Gang::evicting) == Some(claimant))
 }
 
 /// Whether others have the room that a pod asks for on a node. Not if it would have none on the empty node, or if there is

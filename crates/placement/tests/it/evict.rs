@@ -279,16 +279,24 @@ fn a_held_gang_lands_when_its_victims_are_gone_and_nobody_else_gets_its_place() 
     assert_eq!(evictions(&third), [""; 0], "who starts in a plan does not give way in it");
 }
 
-#[test]
-fn each_claimant_lands_as_soon_as_there_is_room_for_it() {
-    let mut state = cluster([node("n", "H100", 8)]);
+/// A full node, from which two gangs are told to go: one for `high-1` of four GPUs, one for so many members of `high-2`, of four
+/// GPUs each.
+fn two_claims(members: u32) -> (ClusterState, Plan) {
+    let gpus = 4 * i64::from(members);
+    let mut state = cluster([node("n", "H100", 4 + gpus)]);
     add(&mut state, running(gang("low-1", 1, 4), &["n"], 0));
-    add(&mut state, running(gang("low-2", 1, 4), &["n"], 0));
+    add(&mut state, running(gang("low-2", 1, gpus), &["n"], 0));
     add(&mut state, with_priority(gang("high-1", 1, 4), 1));
-    add(&mut state, with_priority(gang("high-2", 1, 4), 1));
+    add(&mut state, with_priority(gang("high-2", members, 4), 1));
     let first = planned_at(&mut state, &policy(), 100);
     assert_eq!(first.evictions.len(), 2);
-    state.commit(&first).unwrap();
+    state.commit(&first).expect("it was made from this state");
+    (state, first)
+}
+
+#[test]
+fn each_claimant_lands_as_soon_as_there_is_room_for_it() {
+    let (mut state, _) = two_claims(1);
     gone(&mut state, "low-2");
     let second = planned_at(&mut state, &policy(), 110);
     assert_eq!(placements(&second), ["high-1: high-1-0@n"]);
@@ -297,13 +305,7 @@ fn each_claimant_lands_as_soon_as_there_is_room_for_it() {
 
 #[test]
 fn who_finds_its_room_taken_by_another_claimant_whose_victim_was_spared_claims_that_one() {
-    let mut state = cluster([node("n", "H100", 8)]);
-    add(&mut state, running(gang("low-1", 1, 4), &["n"], 0));
-    add(&mut state, running(gang("low-2", 1, 4), &["n"], 0));
-    add(&mut state, with_priority(gang("high-1", 1, 4), 1));
-    add(&mut state, with_priority(gang("high-2", 1, 4), 1));
-    let first = planned_at(&mut state, &policy(), 100);
-    state.commit(&first).unwrap();
+    let (mut state, first) = two_claims(1);
     let victim_of = |claimant: &str| {
         let mut found = first.evictions.iter().filter(|it| &*it.claimant.name == claimant);
         found.next().expect("each has one").gang.name.to_string()
@@ -331,14 +333,7 @@ fn who_finds_its_room_taken_by_another_claimant_whose_victim_was_spared_claims_t
 
 #[test]
 fn a_gang_that_loses_the_room_of_one_of_two_members_on_a_node_claims_anew() {
-    let mut state = cluster([node("n", "H100", 12)]);
-    add(&mut state, running(gang("low-1", 1, 4), &["n"], 0));
-    add(&mut state, running(gang("low-2", 1, 8), &["n"], 0));
-    add(&mut state, with_priority(gang("high-1", 1, 4), 1));
-    add(&mut state, with_priority(gang("high-2", 2, 4), 1));
-    let first = planned_at(&mut state, &policy(), 100);
-    assert_eq!(first.evictions.len(), 2);
-    state.commit(&first).unwrap();
+    let (mut state, _) = two_claims(2);
     gone(&mut state, "low-2");
     let second = planned_at(&mut state, &policy(), 110);
     assert_eq!(placements(&second), ["high-1: high-1-0@n"]);
