@@ -30,6 +30,7 @@ async fn what_a_queue_used_survives_the_leader_that_saw_it() -> anyhow::Result<(
     first.ready().await?;
     create_namespace(&client, TEAM).await?;
     create_queue(&client, TEAM, None, &[], &[TEAM]).await?;
+    let unused = wait::until("the queue has accounts", Duration::from_secs(20), || accounts(&client)).await?;
     let gang = GangOfPods { namespace: TEAM, name: "a", queue: TEAM, members: 1, gpus: 8, run_time: "1h" };
     gang.create(&client).await?;
     wait::until("it is bound", Duration::from_secs(20), || async {
@@ -38,7 +39,7 @@ async fn what_a_queue_used_survives_the_leader_that_saw_it() -> anyhow::Result<(
     .await?;
     let started = Instant::now();
     let written = wait::until("the use is written down", Duration::from_secs(20), || async {
-        Ok(accounts(&client).await?.filter(|it| it.since_unix_millis > 0))
+        Ok(accounts(&client).await?.filter(|it| it.since_unix_millis > unused.since_unix_millis))
     })
     .await?;
     wait::holds("numbers that anybody can reckon are not written", Duration::from_secs(8), || async {
