@@ -134,23 +134,26 @@ fn only_the_scheduler_writes_holds_and_it_deletes_only_pods_of_its_own() {
         assert_eq!(policy["spec"]["failurePolicy"], "Fail", "{path}");
         policy
     };
-    let expressions = |policy: &serde_json::Value| -> Vec<String> {
-        let texts = list(&policy["spec"]["validations"]);
-        texts.iter().filter_map(|it| it["expression"].as_str().map(str::to_owned)).collect()
+    // Such a policy refuses all that its only condition holds for.
+    let refused = |policy: &serde_json::Value| -> String {
+        let conditions = list(&policy["spec"]["matchConditions"]);
+        let validations = list(&policy["spec"]["validations"]);
+        assert_eq!(validations.last().map(|it| &it["expression"]), Some(&"false".into()), "{policy}");
+        assert_eq!(conditions.len(), 1, "{policy}");
+        conditions[0]["expression"].as_str().unwrap_or_default().to_owned()
     };
     let holds = policy("deploy/holds.yaml", "warpyard-holds");
     let rule = &holds["spec"]["matchConstraints"]["resourceRules"][0];
     assert!(list(&rule["resources"]).contains(&"holds".into()), "{rule}");
     assert_eq!(rule["operations"], serde_json::json!(["CREATE", "UPDATE"]));
-    assert!(holds["spec"]["matchConditions"].is_null(), "nobody is let through before the check");
-    let scheduler = "request.userInfo.username == 'system:serviceaccount:warpyard-system:warpyard-scheduler'";
-    assert_eq!(expressions(&holds), [format!("{scheduler} || 'system:masters' in request.userInfo.groups")]);
+    let other = "request.userInfo.username != 'system:serviceaccount:warpyard-system:warpyard-scheduler'";
+    assert_eq!(refused(&holds), format!("{other} && !('system:masters' in request.userInfo.groups)"));
 
     let fence = policy("deploy/fence.yaml", "warpyard-fence");
-    let own = format!("oldObject.spec.schedulerName == '{}'", api_types::names::SCHEDULER_NAME);
-    let not_a_deletion = "request.operation != 'DELETE' || request.resource.resource != 'pods' || ";
-    let found = expressions(&fence);
-    assert!(found.contains(&format!("{not_a_deletion}{own}")), "{found:?}");
+    let foreign = format!("oldObject.spec.schedulerName != '{}'", api_types::names::SCHEDULER_NAME);
+    let deletion = "request.operation == 'DELETE' && request.resource.resource == 'pods'";
+    let words = refused(&fence).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&format!("|| {deletion} && {foreign})")), "{words}");
 }
 
 #[test]

@@ -144,12 +144,14 @@ mod tests {
             object["kind"] == "ValidatingAdmissionPolicy" && object["metadata"]["name"] == "warpyard-fence"
         };
         let fence = objects.find(is_fence).expect("the fence");
+        let refused = fence["spec"]["matchConditions"][0]["expression"].as_str().expect("what is refused");
+        assert!(refused.contains("params.spec.holder") && refused.contains(EPOCH_LABEL), "{refused}");
         let mut about_the_leader = 0;
         for rule in fence["spec"]["validations"].as_array().expect("its rules") {
             let text = |field: &str| rule[field].as_str();
             let expression = text("expression").expect("an expression");
             let refuses_a_former_leader =
-                expression.contains("params.spec.holder") || expression.contains(EPOCH_LABEL);
+                expression.contains("params.spec.holder") || expression.contains("'binding'");
             about_the_leader += usize::from(refuses_a_former_leader);
             assert!(text("message").is_some(), "it has words of its own: {expression}");
             // Where both are there, the first is said if the second cannot be evaluated.

@@ -1,6 +1,7 @@
 //! What was written in which order while gangs gave way: a witness of every revision of pods and Holds.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Context;
 use api_types::Hold;
@@ -10,6 +11,8 @@ use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+const ON_ITS_WAY_MAX: Duration = Duration::from_secs(2);
 
 /// Watches until it is asked to finish.
 pub struct Witness {
@@ -82,6 +85,8 @@ impl Witness {
 
     /// What was seen up to now.
     pub async fn finish(self) -> anyhow::Result<Seen> {
+        // What was written before may still be on its way, and nothing says when all of it has come.
+        tokio::time::sleep(ON_ITS_WAY_MAX).await;
         self.stop.cancel();
         let mut seen = Seen::default();
         for (revision, written) in self.holds.await.context("the witness of holds panicked")?? {
@@ -143,6 +148,7 @@ where
         futures::pin_mut!(stream);
         loop {
             let next = tokio::select! {
+                biased;
                 next = stream.try_next() => next.context("the watch broke")?,
                 () = stop.cancelled() => return Ok(seen),
             };

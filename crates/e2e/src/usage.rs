@@ -18,6 +18,31 @@ pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     Ok((ticks()? + ticks()?) / TICKS_PER_SECOND)
 }
 
+/// Processor time of the whole machine since its start.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineTime {
+    all: f64,
+    stolen: f64,
+}
+
+impl MachineTime {
+    /// Up to now.
+    pub fn now() -> anyhow::Result<Self> {
+        let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        let line = stat.lines().next().context("/proc/stat is empty")?;
+        let ticks: Vec<f64> = line.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+        // User, nice, system, idle, waiting, two kinds of interrupts, stolen; what guests take is in user.
+        let stolen = *ticks.get(7).context("/proc/stat knows no stolen time")?;
+        Ok(Self { all: ticks[..8].iter().sum(), stolen })
+    }
+
+    /// Of the time since then, the share in which something wanted to run here and the host ran another machine.
+    pub fn stolen_since(self) -> anyhow::Result<f64> {
+        let now = Self::now()?;
+        Ok((now.stolen - self.stolen) / (now.all - self.all).max(1.0))
+    }
+}
+
 /// Memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {

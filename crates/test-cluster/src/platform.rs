@@ -38,8 +38,30 @@ struct LedgerFiles {
 pub enum LeaseTimes {
     /// As installed.
     Production,
-    /// So short that a test can see many changes of leader.
+    /// So short that a test can see many changes of leader. On a busy machine some lose their lease by themselves, so
+    /// whoever uses these starts them again.
     Short,
+    /// For a test that sees one change of leader, and nobody starts anything again.
+    Medium,
+}
+
+/// Duration, renewal deadline and pace of a lease.
+const MEDIUM_LEASE: [&str; 3] = ["4s", "3s", "300ms"];
+
+impl LeaseTimes {
+    /// Flags for other times than those installed.
+    fn flags(self, short: [&str; 3]) -> Option<[String; 3]> {
+        let [duration, deadline, retry] = match self {
+            Self::Production => return None,
+            Self::Short => short,
+            Self::Medium => MEDIUM_LEASE,
+        };
+        Some([
+            format!("--lease-duration={duration}"),
+            format!("--lease-renew-deadline={deadline}"),
+            format!("--lease-retry={retry}"),
+        ])
+    }
 }
 
 impl<'a> Platform<'a> {
@@ -79,13 +101,13 @@ impl<'a> Platform<'a> {
         self.scheduler_as(name, &kubeconfig, times, failpoints)
     }
 
-    /// A scheduler of its own pod with short lease times and further arguments.
+    /// A scheduler of its own pod with further arguments.
     pub async fn scheduler_with(&self, name: &str, arguments: &[&str]) -> Result<Service, Error> {
         let kubeconfig = self
             .cluster
             .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT)
             .await?;
-        let spec = self.scheduler_spec(name, &kubeconfig, LeaseTimes::Short, "");
+        let spec = self.scheduler_spec(name, &kubeconfig, LeaseTimes::Production, "");
         self.start(spec.args(arguments.iter().copied()), "Scheduling.")
     }
 
@@ -110,14 +132,8 @@ impl<'a> Platform<'a> {
         let mut spec = self
             .spec(name, "warpyard-scheduler", kubeconfig)
             .env("RUST_LOG", "info,scheduler=debug,cluster_apply=debug");
-        if times == LeaseTimes::Short {
-            spec = spec.args([
-                "--lease-duration=2s",
-                "--lease-renew-deadline=1200ms",
-                "--lease-retry=200ms",
-                "--write-timeout=500ms",
-                "--settle=700ms",
-            ]);
+        if let Some(lease) = times.flags(["2s", "1200ms", "200ms"]) {
+            spec = spec.args(lease).args(["--write-timeout=500ms", "--settle=700ms"]);
         }
         if !failpoints.is_empty() {
             spec = spec.env("FAILPOINTS", failpoints);
@@ -159,9 +175,9 @@ impl<'a> Platform<'a> {
     /// The controllers with the identity in `kubeconfig`, as a restarted container has its pod's.
     pub fn controllers_as(&self, name: &str, kubeconfig: &Path, times: LeaseTimes) -> Result<Service, Error> {
         let mut spec = self.controllers_spec(name, kubeconfig);
-        if times == LeaseTimes::Short {
-            // Longer than the scheduler's: they are killed while the machine is busiest.
-            spec = spec.args(["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry=300ms"]);
+        // Longer than the scheduler's: they are killed while the machine is busiest.
+        if let Some(lease) = times.flags(MEDIUM_LEASE) {
+            spec = spec.args(lease);
         }
         self.start(spec, CONTROLLERS_READY)
     }

@@ -33,7 +33,7 @@ test("a run goes from Pending to Running to Succeeded on open pages", async ({ c
     gpus: blocker.gpus,
     nodes: 1,
     run: "true",
-    annotations: { "fake.warpyard.dev/run-time": "12s" },
+    annotations: { "fake.warpyard.dev/run-time": "45s" },
   });
   await own.goto(`/runs/${platform.namespace}/${name}`);
   await markLoaded(own);

@@ -133,7 +133,7 @@ impl<'a> Leaders<'a> {
         let (mut leader, mut standby, _) = self.binding_leader(times).await?;
         tokio::time::sleep(delay).await;
         leader.freeze();
-        standby.wait_for_line("Scheduling.", Duration::from_mins(1)).await.context("the standby leads")?;
+        self.until_scheduling(&mut standby, times).await?;
         leader.thaw();
         let ended = leader.process().wait(Duration::from_mins(1)).await;
         anyhow::ensure!(ended.is_some(), "a leader that lost its lease while it was stopped goes on");
@@ -144,6 +144,18 @@ impl<'a> Leaders<'a> {
         self.next = Some((standby, true));
         self.stopped += 1;
         Ok(())
+    }
+
+    /// Waits until a standby leads. One that loses its lease on the way is started again, as a kubelet would.
+    async fn until_scheduling(&mut self, standby: &mut Service, times: LeaseTimes) -> anyhow::Result<()> {
+        for _ in 0..STARTS_MAX {
+            match standby.wait_for_line("Scheduling.", Duration::from_mins(1)).await {
+                Ok(_) => return Ok(()),
+                Err(_) if standby.process().exit_status().is_some() => *standby = self.start(times)?,
+                Err(error) => return Err(error).context("the standby leads"),
+            }
+        }
+        anyhow::bail!("no standby lived until it led")
     }
 
     /// A leader that has just begun to bind, its standby, and the line that says so.

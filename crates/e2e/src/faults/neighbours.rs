@@ -39,7 +39,7 @@ pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     let mut load = Load::new(&site.client, wanted.seed, "6s");
     let mut leaders = Leaders::new(&site.cluster, site.cluster.url()).await?;
     let mut foreign = 0;
-    while leaders.counted < wanted.kills && leaders.wasted <= wanted.kills {
+    while leaders.counted < wanted.kills && leaders.wasted <= wanted.kills + 5 {
         for _ in 0..4 {
             let name = format!("theirs-{foreign:03}");
             create_foreign_pod(&site.client, &load.gang(&name, 1, 4), (POOL, "theirs")).await?;

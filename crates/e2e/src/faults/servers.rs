@@ -37,7 +37,7 @@ pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     let mut load = Load::new(&site.client, wanted.seed, "6s");
     let mut leaders = Leaders::new(&site.cluster, proxy.url()).await?;
     leaders.failpoints = LINGER;
-    while leaders.counted < wanted.kills && leaders.wasted <= wanted.kills {
+    while leaders.counted < wanted.kills && leaders.wasted <= wanted.kills + 5 {
         load.create_gangs(4).await?;
         let delay = Duration::from_micros(load.random.below(60_000));
         if leaders.counted > 3 * leaders.stopped {

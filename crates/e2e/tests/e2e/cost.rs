@@ -89,10 +89,11 @@ async fn a_metered_run_costs_while_it_runs_and_no_more_when_it_is_over() -> anyh
     let mut controllers = platform.controllers("controllers").await?;
     let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
+    controllers.wait_for_line("Metering.", METERED_WITHIN).await?;
     let token = cluster.token_for_user("alice")?.to_owned();
     let alice = Client::new(&url, &token)?;
 
-    create_run(&client, "nlp", "train", run("nlp", 1, 4, Some("10s"))).await?;
+    create_run(&client, "nlp", "train", run("nlp", 1, 4, Some("30s"))).await?;
     let looked = || async {
         // Its first moments may find no schema, no price or no use yet.
         let cost = alice.run_cost("nlp", "train").await.ok();
@@ -120,7 +121,10 @@ async fn a_metered_run_costs_while_it_runs_and_no_more_when_it_is_over() -> anyh
     println!("{watched}");
     let total = alice.run_cost("nlp", "train").await?.total;
     ensure!((total.per_hour.as_str(), total.unpriced_gpu_seconds) == ("0", 0), "{total:?}");
-    ensure!(total.gpu_seconds >= 4 * 10 && total.gpu_seconds % 4 == 0, "four GPUs, ten seconds: {total:?}");
+    ensure!(
+        total.gpu_seconds >= 4 * 30 && total.gpu_seconds % 4 == 0,
+        "four GPUs, thirty seconds: {total:?}"
+    );
     ensure!(millionths(&total.amount)? == i128::from(total.gpu_seconds) * 1_000, "{total:?}");
     wait::until("the queue shows what it spent", METERED_WITHIN, || async {
         let queues = cli.stdout(&["queues"])?;
@@ -152,10 +156,11 @@ async fn rest_and_command_line_say_what_the_ledger_says(site: &Site) -> anyhow::
     let screen = cli.stdout(&["cost", "nlp/llama-ft"])?;
     println!("{screen}");
     ensure!(screen.contains("14.40 USD") && screen.contains("productive"), "{screen}");
-    ensure!(
-        cli.stdout(&["show", "live"])?.contains("USD so far (7.20 USD/h)"),
-        "show has the cost in a line"
-    );
+    // It does not wait long for a cost.
+    wait::until("show has the cost in a line", METERED_WITHIN, || async {
+        Ok(cli.stdout(&["show", "live"])?.contains("USD so far (7.20 USD/h)").then_some(()))
+    })
+    .await?;
     cli.run(&["cost", "never-was"], 3)?;
 
     // Every grouping, as the one who sees all: equal to the ledger at the same moment, and of one total.

@@ -41,7 +41,7 @@ async fn events_show_a_run_from_pending_to_succeeded_to_its_team_and_nameless_gp
     let mut bob = EventStream::open(&http, &url, bobs, "").await?;
 
     // There is no node yet, so it waits until there is.
-    create_run(&client, "nlp", "secret-run", run("nlp", 2, 4, Some("3s"))).await?;
+    create_run(&client, "nlp", "secret-run", run("nlp", 2, 4, Some("10s"))).await?;
     let mut seen = Vec::new();
     let phase = |phase: &'static str| move |event: &Event| (event.data["phase"] == phase).then_some(());
     alice.until("the run is Pending", PATIENCE, &mut seen, phase("Pending")).await?;

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use api_types::scheduler_epoch::opening;
-use api_types::{SchedulerEpoch, SchedulerEpochSpec, names};
+use api_types::{Hold, SchedulerEpoch, SchedulerEpochSpec, names};
 use e2e::objects::{GangOfPods, create_namespace, create_queue, h100_nodes};
 use e2e::observe::{bound, pods};
+use e2e::users::grant_everywhere;
 use e2e::wait;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -30,11 +32,11 @@ async fn a_leader_that_was_stopped_before_its_binds_is_refused_when_it_goes_on()
 
     // The old leader pauses between its plan and its binds. Whether it learns first that its lease is lost or that
     // one of its status writes is refused, it lingers, so that the binds it had decided are really sent.
-    let lingers = "before-binds=1*sleep(3000);lease-lost=sleep(8000);fenced=sleep(8000)";
-    let mut old = platform.scheduler("old", LeaseTimes::Short, lingers).await?;
+    let lingers = "before-binds=1*sleep(8000);lease-lost=sleep(15000);fenced=sleep(15000)";
+    let mut old = platform.scheduler("old", LeaseTimes::Medium, lingers).await?;
     old.ready().await?;
     // The new leader never binds in this test, so that every pod would still be free for the old one's bind.
-    let mut new = platform.scheduler("new", LeaseTimes::Short, "before-binds=sleep(60000)").await?;
+    let mut new = platform.scheduler("new", LeaseTimes::Medium, "before-binds=sleep(60000)").await?;
 
     let gang = GangOfPods {
         namespace: "nlp",
@@ -45,14 +47,15 @@ async fn a_leader_that_was_stopped_before_its_binds_is_refused_when_it_goes_on()
         run_time: "1h",
     };
     gang.create(&client).await?;
-    old.wait_for_line("Reached failpoint.", Duration::from_secs(20)).await?;
+    let point = old.wait_for_line("Reached failpoint.", Duration::from_mins(1)).await?;
+    ensure!(point["point"] == "before-binds", "it was to be stopped before its binds: {point}");
     old.freeze();
-    new.wait_for_line("Reached failpoint.", Duration::from_secs(20)).await?;
+    new.wait_for_line("Reached failpoint.", Duration::from_mins(1)).await?;
     ensure!(bound(&client, "nlp").await? == 0, "nothing is bound before the old leader goes on");
     old.thaw();
 
     let (mut attempted, mut refused) = (0, 0);
-    wait::until("the old leader has ended", Duration::from_secs(30), || {
+    wait::until("the old leader has ended", Duration::from_mins(1), || {
         let ended = old.process().exit_status();
         async move { Ok(ended) }
     })
@@ -86,19 +89,8 @@ async fn a_leader_that_was_stopped_before_its_binds_is_refused_when_it_goes_on()
 #[tokio::test(flavor = "multi_thread")]
 async fn of_binds_those_of_the_leader_pass_and_those_of_another_epoch_do_not() -> anyhow::Result<()> {
     let cluster = TestCluster::builder().start().await?;
-    let admin = cluster.admin_client();
-    let login = || cluster.login_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT);
-    let (leader, other) = (login().await?, login().await?);
-    let holder = leader.pod_uid.clone();
-    let spec = SchedulerEpochSpec { epoch: 7, holder: holder.clone() };
-    let epochs: Api<SchedulerEpoch> = Api::all(admin.clone());
-    epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
-    let leader = client::client(&client::config(Some(&leader.kubeconfig)).await?)?;
-    let other = client::client(&client::config(Some(&other.kubeconfig)).await?)?;
-    wait::until("the fence knows the epoch", Duration::from_secs(10), || async {
-        Ok(bind(&other, None).await?.contains(REFUSED).then_some(()))
-    })
-    .await?;
+    let Two { leader, holder, other } = two_schedulers(&cluster).await?;
+    let epochs: Api<SchedulerEpoch> = Api::all(cluster.admin_client());
 
     // Until the leader has written the selector, nobody passes by what a bind says about itself.
     for (who, said, passes) in [
@@ -146,6 +138,86 @@ async fn of_binds_those_of_the_leader_pass_and_those_of_another_epoch_do_not() -
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn other_writes_of_the_leader_pass_and_nobody_elses_and_no_foreign_pod_is_deleted() -> anyhow::Result<()>
+{
+    let cluster = TestCluster::builder().user("mallory", &[]).start().await?;
+    let admin = cluster.admin_client();
+    let Two { leader, other, .. } = two_schedulers(&cluster).await?;
+    create_namespace(&admin, "nlp").await?;
+    let pods: Api<Pod> = Api::namespaced(admin.clone(), "nlp");
+    for (name, scheduler) in [("ours", names::SCHEDULER_NAME), ("foreign", "default-scheduler")] {
+        let pod = json!({
+            "metadata": { "name": name },
+            "spec": { "schedulerName": scheduler, "containers": [{ "name": "main", "image": "none" }] },
+        });
+        pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+    }
+    grant_everywhere(&admin, "mallory", "cluster-admin").await?;
+    let mallory = cluster.client_for(&cluster.kubeconfig_for_user("mallory")?).await?;
+    let ended = json!({ "status": { "conditions": [{ "type": "DisruptionTarget", "status": "True" }] } });
+    for (who, pod, passes) in [(&leader, "ours", true), (&other, "ours", false)] {
+        let pods: Api<Pod> = Api::namespaced(who.clone(), "nlp");
+        let told = pods.patch_status(pod, &PatchParams::default(), &Patch::Strategic(&ended)).await;
+        says(told, (!passes).then_some(REFUSED)).context("a condition")?;
+    }
+    let dry_run = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    for (who, pod, refusal) in [
+        (&leader, "ours", None),
+        (&leader, "foreign", Some("refused: the pod is not one of warpyard's")),
+        (&other, "ours", Some(REFUSED)),
+        (&mallory, "foreign", None),
+    ] {
+        let pods: Api<Pod> = Api::namespaced(who.clone(), "nlp");
+        says(pods.delete(pod, &dry_run).await, refusal).with_context(|| format!("the deletion of {pod}"))?;
+    }
+    let spec = json!({ "claimant": "a", "why": "Reclaim", "members": [], "victims": [], "epoch": 7,
+        "expires": "2030-01-01T00:00:00Z" });
+    let hold = Hold::new("hold", serde_json::from_value(spec)?);
+    for (who, refusal) in [
+        (&mallory, Some("refused: holds are written by the scheduler alone")),
+        (&other, Some(REFUSED)),
+        (&leader, None),
+    ] {
+        let holds: Api<Hold> = Api::namespaced(who.clone(), "nlp");
+        says(holds.create(&PostParams::default(), &hold).await, refusal).context("a Hold")?;
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Whether a write passed, or was refused with these words.
+fn says<T>(result: kube::Result<T>, refusal: Option<&str>) -> anyhow::Result<()> {
+    match (result, refusal) {
+        (Ok(_), None) => Ok(()),
+        (Err(kube::Error::Api(status)), Some(words)) if status.message.contains(words) => Ok(()),
+        (result, _) => anyhow::bail!("{:?} instead of {refusal:?}", result.map(drop)),
+    }
+}
+
+/// Two processes with the scheduler's identity, of which one leads in epoch 7, as the fence knows.
+struct Two {
+    leader: Client,
+    holder: String,
+    other: Client,
+}
+
+async fn two_schedulers(cluster: &TestCluster) -> anyhow::Result<Two> {
+    let login = || cluster.login_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT);
+    let (leader, other) = (login().await?, login().await?);
+    let holder = leader.pod_uid.clone();
+    let spec = SchedulerEpochSpec { epoch: 7, holder: holder.clone() };
+    let epochs: Api<SchedulerEpoch> = Api::all(cluster.admin_client());
+    epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
+    let leader = client::client(&client::config(Some(&leader.kubeconfig)).await?)?;
+    let other = client::client(&client::config(Some(&other.kubeconfig)).await?)?;
+    wait::until("the fence knows the epoch", Duration::from_secs(40), || async {
+        Ok(bind(&other, None).await?.contains(REFUSED).then_some(()))
+    })
+    .await?;
+    Ok(Two { leader, holder, other })
+}
+
 /// Lets binds of an epoch pass, unless the fence was written since it was read.
 fn open(read: &ValidatingAdmissionPolicyBinding, epoch: i64) -> Patch<serde_json::Value> {
     Patch::Merge(opening(epoch, read.resource_version().as_deref()))
@@ -153,7 +225,7 @@ fn open(read: &ValidatingAdmissionPolicyBinding, epoch: i64) -> Patch<serde_json
 
 /// kube-apiserver looks for a changed selector once in a second.
 async fn await_opened(leader: &Client, epoch: i64) -> anyhow::Result<()> {
-    wait::until("the fence knows the selector", Duration::from_secs(10), || async {
+    wait::until("the fence knows the selector", Duration::from_secs(40), || async {
         Ok((!bind(leader, Some(epoch)).await?.contains(REFUSED)).then_some(()))
     })
     .await

@@ -58,7 +58,9 @@ async fn who_waits_is_told_its_place_its_start_and_what_would_start_it_now() -> 
     create_run(&client, "nlp", "waits", run("nlp", 1, 8, None)).await?;
 
     let why = wait::until("the leader says when it starts", Duration::from_secs(40), || async {
-        let why: Value = serde_json::from_str(&alice.stdout(&["why", "waits", "-o", "json"])?)?;
+        // Our API server may not have heard of the run yet: it was made behind its back.
+        let Ok(why) = alice.stdout(&["why", "waits", "-o", "json"]) else { return Ok(None) };
+        let why: Value = serde_json::from_str(&why)?;
         Ok(why["outlook"]["forecast"].is_object().then_some(why))
     })
     .await?;
@@ -67,12 +69,15 @@ async fn who_waits_is_told_its_place_its_start_and_what_would_start_it_now() -> 
     let offers = why["outlook"]["forecast"]["wouldStartNow"].to_string();
     ensure!(offers.contains("with 4 GPUs per member"), "there is room for half of it: {why}");
     ensure!(!why["reasons"].as_array().context("reasons")?.is_empty(), "{why}");
-    let said = alice.stdout(&["why", "waits"])?;
+    // Without the leader's word within a second, the rest is said without it.
+    let said = wait::until("a person is told too", Duration::from_secs(20), || async {
+        let said = alice.stdout(&["why", "waits"])?;
+        let is_told =
+            said.contains("1st of 1 job, 0 GPUs ahead") && said.contains("would start: with 4 GPUs");
+        Ok(is_told.then_some(said))
+    })
+    .await?;
     println!("{said}");
-    ensure!(
-        said.contains("1st of 1 job, 0 GPUs ahead") && said.contains("would start: with 4 GPUs"),
-        "{said}"
-    );
     // What queues hold is written into their status at a pace.
     let board = wait::until("the board shows who holds what", Duration::from_secs(30), || async {
         let board = alice.stdout(&["queue"])?;

@@ -46,7 +46,7 @@ impl Site {
     /// The owner claims what the borrower has, and the first leader is stopped at a failpoint on the way.
     async fn stopped_at(failpoint: &str) -> anyhow::Result<Self> {
         let failpoints = format!("{failpoint}=sleep(600000)");
-        let mut site = Self::start("first", LeaseTimes::Short, &failpoints).await?;
+        let mut site = Self::start("first", LeaseTimes::Medium, &failpoints).await?;
         site.borrow_all().await?;
         site.claim().await?;
         site.scheduler.wait_for_line("Reached failpoint.", Duration::from_secs(30)).await?;
@@ -67,7 +67,7 @@ impl Site {
 
     /// The next leader, after the first was killed.
     async fn second_scheduler(&self) -> anyhow::Result<Service> {
-        let mut second = Platform::debug(&self.cluster).scheduler("second", LeaseTimes::Short, "").await?;
+        let mut second = Platform::debug(&self.cluster).scheduler("second", LeaseTimes::Medium, "").await?;
         second.ready().await?;
         Ok(second)
     }
@@ -91,7 +91,10 @@ async fn a_gang_that_borrows_gives_way_for_the_owner_and_starts_again_when_there
     site.borrow_all().await?;
     site.claim().await?;
     phase_reached(&client, "owner", "own", RunPhase::Running).await?;
-    ensure!(placed(&client, "borrower").await? == 0, "the gang went whole");
+    wait::until("the gang has gone whole", Duration::from_secs(20), || async {
+        Ok((placed(&client, "borrower").await? == 0).then_some(()))
+    })
+    .await?;
     no_holds(&client).await?;
     let waiting = wait::until("its run says that it was preempted", Duration::from_secs(20), || async {
         let status = run_status(&client, "borrower", "big").await?;
@@ -137,7 +140,7 @@ async fn a_new_leader_goes_on_with_the_preemption_that_the_old_one_began() -> an
         let _second = site.second_scheduler().await?;
         phase_reached(&client, "owner", "own", RunPhase::Running).await?;
         no_holds(&client).await?;
-        ensure!(run_status(&client, "borrower", "big").await?.phase == RunPhase::Pending, "it waits");
+        phase_reached(&client, "borrower", "big", RunPhase::Pending).await?;
         site.cluster.stop().await;
     }
     Ok(())

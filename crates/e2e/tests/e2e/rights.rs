@@ -29,7 +29,7 @@ use crate::preempt::borrower_and_owner;
 
 const ROLE: &str = "warpyard-scheduler";
 /// From its start to the refusal that must come.
-const REFUSED_WITHIN: Duration = Duration::from_secs(40);
+const REFUSED_WITHIN: Duration = Duration::from_mins(2);
 /// Between two questions to the leader.
 const ASKED_EVERY: Duration = Duration::from_millis(500);
 
@@ -181,9 +181,9 @@ async fn put_to_work(
     let platform = Platform::debug(cluster);
     // It reads a pod only when a bind is in conflict: somebody else is faster.
     let reads = (right.resource.as_str(), right.verb.as_str()) == ("pods", "get");
-    let failpoints = if reads { "before-binds=sleep(2000)" } else { "" };
+    let failpoints = if reads { "before-binds=sleep(10000)" } else { "" };
     let name = format!("scheduler-{number:02}");
-    let mut service = platform.scheduler_as(&name, identity, LeaseTimes::Short, failpoints)?;
+    let mut service = platform.scheduler_as(&name, identity, LeaseTimes::Medium, failpoints)?;
     let log: PathBuf = service.process().log().to_path_buf();
     let refusal = right.refusal();
     let is_refused = || fs::read_to_string(&log).unwrap_or_default().replace('\\', "").contains(&refusal);

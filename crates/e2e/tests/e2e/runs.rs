@@ -24,9 +24,9 @@ async fn a_job_that_ends_or_vanishes_while_the_controller_is_down_is_told_truly_
     let platform = Platform::debug(&cluster);
     let mut controllers = platform.controllers("controllers-1").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
-    create_run(&client, NAMESPACE, "finishes", run("nlp", 2, 1, Some("6s"))).await?;
+    create_run(&client, NAMESPACE, "finishes", run("nlp", 2, 1, Some("20s"))).await?;
     create_run(&client, NAMESPACE, "vanishes", run("nlp", 2, 1, None)).await?;
-    create_run(&client, NAMESPACE, "ends-and-vanishes", run("nlp", 1, 1, Some("6s"))).await?;
+    create_run(&client, NAMESPACE, "ends-and-vanishes", run("nlp", 1, 1, Some("20s"))).await?;
     for name in ["finishes", "vanishes", "ends-and-vanishes"] {
         phase_reached(&client, NAMESPACE, name, RunPhase::Running).await?;
     }

@@ -7,7 +7,7 @@ use store::{Batch, Ledger, Posted};
 use test_cluster::postgres::Postgres;
 
 use crate::model::{Model, assert_whole, still_running};
-use crate::support::{CLUSTER, after, ended, node, node_price, pod, pool, today};
+use crate::support::{CLUSTER, Pool, after, ended, node, node_price, pod, pool, today};
 
 const NODES: i64 = 40;
 const DAYS: i32 = 6;
@@ -33,6 +33,8 @@ async fn after_crashes_between_and_during_posts_the_ledger_is_whole() {
         let batch = batch(start, round);
         model.hear(&batch);
         let writer = ledger.clone();
+        let before_crash = pool(&superuser_url);
+        let lines = line_count(&before_crash).await;
         let work = tokio::spawn(async move {
             until_available(|| writer.record(&batch)).await;
             let mut posted = Posted::default();
@@ -45,7 +47,7 @@ async fn after_crashes_between_and_during_posts_the_ledger_is_whole() {
             }
         });
         // Crash in the middle of the posting: when the ledger has grown, but is not done.
-        wait_for_growth(&superuser_url).await;
+        wait_for_growth(&before_crash, lines).await;
         if round % 2 == 0 {
             postgres.crash().await;
         } else {
@@ -100,14 +102,15 @@ fn batch(start: Moment, round: i64) -> Batch {
     batch
 }
 
-/// Waits until lines are there that were not when it began.
-async fn wait_for_growth(superuser_url: &str) {
-    let superuser = pool(superuser_url);
-    let lines = "SELECT count(*) FROM ledger_line";
-    let before = superuser.number(lines).await;
+async fn line_count(superuser: &Pool) -> i64 {
+    superuser.number("SELECT count(*) FROM ledger_line").await
+}
+
+/// Waits until there are more lines than there were before.
+async fn wait_for_growth(superuser: &Pool, before: i64) {
     let bound = Duration::from_secs(30);
     let growth = async {
-        while superuser.number(lines).await <= before {
+        while line_count(superuser).await <= before {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };

@@ -3,11 +3,12 @@
 //! The clock runs from the first bound pod that an observer's watch sees to the last, so start-up and leader election do
 //! not count. Nobody plays the kubelets: nodes are created ready, and binds are all the load there is.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::Context;
 use api_types::names;
-use e2e::usage;
+use e2e::usage::{self, MachineTime};
 use k8s_openapi::api::core::v1::Pod;
 use test_cluster::FakeNodes;
 
@@ -20,6 +21,10 @@ const KUBE_SCHEDULER: &str = "default-scheduler";
 /// Between the last pod made and the contender's start: who takes a lease and a fence first must not find servers that have
 /// come to rest while others find them at work.
 const REST: Duration = Duration::from_secs(5);
+/// How far results may be apart.
+const AGREEMENT: f64 = 0.15;
+/// With more than this share of stolen time a result says more about the host than about us.
+pub const STOLEN_MAX: f64 = 0.05;
 
 /// What waits, and where it may go.
 pub struct Load {
@@ -46,25 +51,31 @@ pub struct Result {
     pub cpu_millis_per_pod: f64,
     /// The share of the drain that went into planning; only ours says.
     pub planning_percent: f64,
+    /// The share of the processors that the host gave to other machines meanwhile.
+    pub stolen: f64,
 }
 
 impl Load {
-    /// Lets the contenders drain it in turns, as often as is asked; the middle result of each. Machines are noisy: one run
-    /// of the same program may take a sixth longer than the next, and what disturbs one should disturb the others.
+    /// Lets the contenders drain it in turns, until there are three results of each with little stolen time that agree, or
+    /// as often as is allowed. The middle one counts of the three with the least stolen time. Machines are noisy: for half a
+    /// minute the host may take a third of the processors away, whoever's turn that is.
     pub async fn contest<const N: usize>(
         &self,
         contenders: [Contender; N],
-        rounds: usize,
+        rounds: RangeInclusive<usize>,
     ) -> anyhow::Result<[Result; N]> {
         let mut results = [const { Vec::new() }; N];
-        for round in 0..rounds {
+        for round in 1..=*rounds.end() {
             for turn in 0..N {
                 // Back and forth: who is always the last is always the one whom the others' leavings disturb.
-                let turn = if round % 2 == 0 { turn } else { N - 1 - turn };
+                let turn = if round % 2 == 1 { turn } else { N - 1 - turn };
                 results[turn].push(self.drain(contenders[turn]).await?);
             }
+            if round >= *rounds.start() && results.iter().all(|of_one| agree(&undisturbed(of_one))) {
+                break;
+            }
         }
-        Ok(results.map(middle))
+        Ok(results.map(|of_one| middle(&undisturbed(&of_one))))
     }
 
     /// Lets one contender drain it.
@@ -80,6 +91,7 @@ impl Load {
         let mut observer = Observer::start(&yard.client, NAMESPACE).await?;
         tokio::time::sleep(REST).await;
         let before = Servers::now(&yard).await?;
+        let machine = MachineTime::now()?;
         let result = match contender {
             Contender::Bare | Contender::FencedBare => {
                 let mut bare = Bare::start(&yard).await?;
@@ -92,11 +104,13 @@ impl Load {
             Contender::Ours => self.drain_by_ours(&yard, &mut observer).await,
         };
         let result = result.with_context(|| format!("{contender:?} did not drain the load"))?;
+        let result = Result { stolen: machine.stolen_since()?, ..result };
         eprintln!(
-            "{contender:?}: {:.0} pods/s, {:.2} ms of CPU per pod, {:.2} % planning; {}",
+            "{contender:?}: {:.0} pods/s, {:.2} ms of CPU per pod, {:.2} % planning, {:.0} % stolen; {}",
             result.per_second,
             result.cpu_millis_per_pod,
             result.planning_percent,
+            100.0 * result.stolen,
             Servers::now(&yard).await?.since(&before, test_cluster::figures::count(self.pods.len()))
         );
         drop(observer);
@@ -121,7 +135,7 @@ impl Load {
 
     async fn drain_by_ours(&self, yard: &Yard, observer: &mut Observer) -> anyhow::Result<Result> {
         let mut scheduler = yard.start_scheduler(&[]).await?;
-        let span = self.drained(observer).await?;
+        let span = scheduler.while_alive(self.drained(observer)).await?;
         let cpu_seconds = usage::cpu_seconds(scheduler.pid())?;
         Ok(self.result(span, cpu_seconds, scheduler.plan_seconds().await?))
     }
@@ -136,12 +150,28 @@ impl Load {
             per_second: span.per_second(self.pods.len()),
             cpu_millis_per_pod: cpu_seconds * 1e3 / pods,
             planning_percent: 100.0 * plan_seconds / span.last.duration_since(span.first).as_secs_f64(),
+            stolen: 0.0,
         }
     }
 }
 
-/// The one in the middle by pods per second; of an even number, the slower.
-fn middle(mut results: Vec<Result>) -> Result {
-    results.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
-    results[(results.len() - 1) / 2]
+/// The three results with the least stolen time, by pods per second.
+fn undisturbed(results: &[Result]) -> Vec<Result> {
+    let mut least = results.to_vec();
+    least.sort_by(|a, b| a.stolen.total_cmp(&b.stolen));
+    least.truncate(3);
+    least.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
+    least
+}
+
+/// The one in the middle of sorted results; of an even number, the slower.
+fn middle(sorted: &[Result]) -> Result {
+    sorted[(sorted.len() - 1) / 2]
+}
+
+/// Whether sorted results say nearly the same, on a machine that was nearly alone.
+fn agree(sorted: &[Result]) -> bool {
+    let (slow, fast) = (sorted[0].per_second, sorted[sorted.len() - 1].per_second);
+    let is_alone = sorted.iter().all(|result| result.stolen <= STOLEN_MAX);
+    is_alone && fast - slow <= AGREEMENT * middle(sorted).per_second
 }

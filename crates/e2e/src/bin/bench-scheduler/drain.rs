@@ -11,9 +11,9 @@ const KUBE_SCHEDULER_CPU_MILLIS: f64 = 6.6;
 pub async fn run(size: &str, node_count: usize, report: Report) -> anyhow::Result<()> {
     let pods = gangs("pod", NAMESPACE, report.size(PODS), 1, 1);
     let load = Load { nodes: nodes(report.size(node_count), 1), pods };
-    let theirs = load.drain(Contender::KubeScheduler).await?;
-    let in_turns = [Contender::Bare, Contender::FencedBare, Contender::Ours];
-    let [bare, fenced, ours] = load.contest(in_turns, report.rounds()).await?;
+    let fenced = load.drain(Contender::FencedBare).await?;
+    let in_turns = [Contender::KubeScheduler, Contender::Bare, Contender::Ours];
+    let [theirs, bare, ours] = load.contest(in_turns, report.rounds()).await?;
     let reference = format!(
         "{:.0} pods/s; bare {:.0}, behind the fence {:.0}, kube-scheduler {:.0}; {} pods, {} nodes",
         ours.per_second,

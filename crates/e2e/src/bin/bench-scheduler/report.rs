@@ -1,5 +1,7 @@
 //! Figures, unless it is a rehearsal.
 
+use std::ops::RangeInclusive;
+
 use test_cluster::figures;
 
 /// Where results go.
@@ -18,9 +20,9 @@ impl Report {
         }
     }
 
-    /// How often each contender runs; its middle result counts.
-    pub fn rounds(self) -> usize {
-        if self.is_rehearsal { 1 } else { 3 }
+    /// How often each contender runs, at least and at most; its middle result counts.
+    pub fn rounds(self) -> RangeInclusive<usize> {
+        if self.is_rehearsal { 1..=1 } else { 3..=7 }
     }
 
     /// A size, or a tenth of it.

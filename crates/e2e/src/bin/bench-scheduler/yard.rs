@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use api_types::names;
 use e2e::objects::{GangOfPods, create_bare_namespace, create_queue};
 use e2e::usage;
@@ -53,6 +53,18 @@ pub struct Scheduler {
 impl Scheduler {
     pub fn pid(&mut self) -> u32 {
         self.service.process().pid()
+    }
+
+    /// Does `work`, which fails if the scheduler ends meanwhile: nobody starts it again here.
+    pub async fn while_alive<T>(
+        &mut self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let process = self.service.process();
+        tokio::select! {
+            done = work => done,
+            _ = process.wait(PATIENCE) => bail!("the scheduler ended:\n{}", process.log_tail()),
+        }
     }
 
     /// Seconds spent in plans so far.

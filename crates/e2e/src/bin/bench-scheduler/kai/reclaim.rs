@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use e2e::usage::MachineTime;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -10,12 +11,16 @@ use kube::api::{Api, DeleteParams};
 
 use super::{BORROWER, GPUS_PER_NODE, NODES, OWNER, SAMPLES, create_queues, node_of};
 use crate::bare::{Bare, Write};
+use crate::contest::STOLEN_MAX;
 use crate::observer::Observer;
 use crate::report::Report;
 use crate::servers::Servers;
 use crate::yard::{
     IN_FLIGHT_MAX, Kubelets, NAMESPACE, PATIENCE, Scheduler, Yard, for_scheduler, gangs, nodes,
 };
+
+/// Each takes two to three minutes.
+const TRIES_MAX: usize = 4;
 
 /// A cluster that is full of the borrower's pods of one GPU, which run, and a scheduler that put them there.
 struct Full {
@@ -65,30 +70,57 @@ pub async fn one_by_one(report: Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// KAI: 694 s. The scheduler is stopped while the owner submits.
+/// KAI: 694 s. The scheduler is stopped while the owner submits. Where the host took much of the machine meanwhile, it is
+/// done again; the one with the least stolen time counts.
 pub async fn all_at_once(report: Report) -> anyhow::Result<()> {
     let node_count = report.size(NODES);
     let gpus = node_count * GPUS_PER_NODE;
     let bare = bare_reclaim(node_count, gpus, gpus).await?;
-    let mut full = Full::start(node_count, gpus, 0).await?;
-    full.scheduler.service.terminate().await;
-    full.yard.create(gangs("owner", OWNER, gpus, 1, 1)).await?;
-    let before = Servers::now(&full.yard).await?;
-    let scheduler = full.yard.start_scheduler(&[]).await?;
-    let span = full.observer.bound("owner", gpus, PATIENCE).await?;
-    let servers = Servers::now(&full.yard).await?;
-    eprintln!("{}", servers.since(&before, test_cluster::figures::count(gpus)));
-    let whole = span.last.duration_since(scheduler.started).as_secs_f64();
+    let mut best: Option<Reclaimed> = None;
+    for _ in 0..TRIES_MAX {
+        match reclaim_all(node_count).await {
+            Ok(done) if best.as_ref().is_none_or(|best| done.stolen < best.stolen) => best = Some(done),
+            Ok(_) => {}
+            Err(error) => eprintln!("not measured: {error:#}"),
+        }
+        if report.is_rehearsal || best.as_ref().is_some_and(|best| best.stolen <= STOLEN_MAX) {
+            break;
+        }
+    }
+    let Reclaimed { whole, first, planning, stolen } = best.context("no try came to its end")?;
     let reference = format!(
-        "{gpus} GPUs; KAI 694; from the start of the process, the first bind after {:.1} s, {:.1} s planning; bare \
-         creations, conditions, deletions and binds {:.1} s; bar: 70",
-        span.first.duration_since(scheduler.started).as_secs_f64(),
-        scheduler.plan_seconds().await?,
-        bare.as_secs_f64()
+        "{gpus} GPUs; KAI 694; from the start of the process, the first bind after {first:.1} s, {planning:.1} s planning; \
+         bare creations, conditions, deletions and binds {:.1} s; {:.0} % of the processors stolen by the host; bar: 70",
+        bare.as_secs_f64(),
+        100.0 * stolen
     );
     report.figure("kai.reclaim4000_seconds", whole, "s", &reference);
-    full.yard.stop().await;
     Ok(())
+}
+
+/// Seconds, and the share of the processors that the host gave to others meanwhile.
+struct Reclaimed {
+    whole: f64,
+    first: f64,
+    planning: f64,
+    stolen: f64,
+}
+
+async fn reclaim_all(node_count: usize) -> anyhow::Result<Reclaimed> {
+    let mut full = Full::start(node_count, node_count * GPUS_PER_NODE, 0).await?;
+    full.scheduler.service.terminate().await;
+    full.yard.create(gangs("owner", OWNER, full.gpus, 1, 1)).await?;
+    let (before, machine) = (Servers::now(&full.yard).await?, MachineTime::now()?);
+    let mut scheduler = full.yard.start_scheduler(&[]).await?;
+    let span = scheduler.while_alive(full.observer.bound("owner", full.gpus, PATIENCE)).await?;
+    let stolen = machine.stolen_since()?;
+    let since_start = |at: Instant| at.duration_since(scheduler.started).as_secs_f64();
+    let (whole, first, planning) =
+        (since_start(span.last), since_start(span.first), scheduler.plan_seconds().await?);
+    let servers = Servers::now(&full.yard).await?.since(&before, test_cluster::figures::count(full.gpus));
+    eprintln!("{whole:.1} s, {:.0} % stolen; {servers}", 100.0 * stolen);
+    full.yard.stop().await;
+    Ok(Reclaimed { whole, first, planning, stolen })
 }
 
 /// KAI: 249.5 s, the mean of ten. The owner's gang wants ten whole nodes; its borrower may be made to give back one GPU
