@@ -236,7 +236,7 @@ impl<'a> Platform<'a> {
     fn start(&self, spec: ProcessSpec, ready_line: &'static str) -> Result<Service, Error> {
         let process = Process::spawn(spec, self.cluster.logs())?;
         let read_bytes = fs::metadata(process.log()).map_or(0, |metadata| metadata.len());
-        Ok(Service { process, ready_line, read_bytes })
+        Ok(Service { process, ready_line, begins_at: read_bytes, read_bytes })
     }
 }
 
@@ -244,6 +244,8 @@ impl<'a> Platform<'a> {
 pub struct Service {
     process: Process,
     ready_line: &'static str,
+    /// Where this life begins in the log.
+    begins_at: u64,
     read_bytes: u64,
 }
 
@@ -266,12 +268,29 @@ impl Service {
 
     /// Waits for a log line with this message, skipping others; lines already read do not count.
     pub async fn wait_for_line(&mut self, message: &str, bound: Duration) -> Result<Value, Error> {
+        let (line, end) = self.line_after(self.read_bytes, message, bound).await?;
+        self.read_bytes = end;
+        Ok(line)
+    }
+
+    /// Waits until it has logged this message, also where lines were read already; reads none.
+    pub async fn until_logged(&mut self, message: &str, bound: Duration) -> Result<(), Error> {
+        self.line_after(self.begins_at, message, bound).await.map(drop)
+    }
+
+    /// The first line with this message after a position, and where it ends.
+    async fn line_after(
+        &mut self,
+        mut position: u64,
+        message: &str,
+        bound: Duration,
+    ) -> Result<(Value, u64), Error> {
         let deadline = Instant::now() + bound;
         loop {
-            for (line, end) in self.unread_lines() {
-                self.read_bytes = end;
+            for (line, end) in lines_after(self.process.log(), position) {
+                position = end;
                 if line["message"] == message {
-                    return Ok(line);
+                    return Ok((line, end));
                 }
             }
             let ended = self.process.exit_status();
@@ -288,7 +307,7 @@ impl Service {
 
     /// Every line that it has written and that was not read yet.
     pub fn read_lines(&mut self) -> Vec<Value> {
-        let lines = self.unread_lines();
+        let lines = lines_after(self.process.log(), self.read_bytes);
         self.read_bytes = lines.last().map_or(self.read_bytes, |(_, end)| *end);
         lines.into_iter().map(|(line, _)| line).collect()
     }
@@ -312,18 +331,18 @@ impl Service {
     pub async fn terminate(self) {
         self.process.terminate(Duration::from_secs(10)).await;
     }
+}
 
-    /// Complete lines behind what was read, each with the position of its end.
-    fn unread_lines(&self) -> Vec<(Value, u64)> {
-        let bytes = read_from(self.process.log(), self.read_bytes);
-        let mut position = self.read_bytes;
-        let mut lines = Vec::new();
-        for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
-            position += line.len() as u64;
-            lines.push((serde_json::from_slice(line).unwrap_or(Value::Null), position));
-        }
-        lines
+/// Whole lines after a position, and where each ends.
+fn lines_after(log: &Path, position: u64) -> Vec<(Value, u64)> {
+    let bytes = read_from(log, position);
+    let mut end = position;
+    let mut lines = Vec::new();
+    for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+        end += line.len() as u64;
+        lines.push((serde_json::from_slice(line).unwrap_or(Value::Null), end));
     }
+    lines
 }
 
 fn read_from(path: &Path, position: u64) -> Vec<u8> {

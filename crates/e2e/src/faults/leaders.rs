@@ -151,7 +151,7 @@ impl<'a> Leaders<'a> {
         for _ in 0..STARTS_MAX {
             match standby.wait_for_line("Scheduling.", Duration::from_mins(1)).await {
                 Ok(_) => return Ok(()),
-                Err(_) if standby.process().exit_status().is_some() => *standby = self.start(times)?,
+                Err(_) if has_lost_its_lease(standby) => *standby = self.start(times)?,
                 Err(error) => return Err(error).context("the standby leads"),
             }
         }
@@ -207,6 +207,10 @@ impl<'a> Leaders<'a> {
             error = keep => error,
         }
     }
+}
+
+fn has_lost_its_lease(scheduler: &mut Service) -> bool {
+    scheduler.process().exit_status().is_some() && scheduler.process().log_tail().contains("Lost the lease.")
 }
 
 /// Pods whose bind was sent and not answered.

@@ -89,7 +89,7 @@ async fn a_metered_run_costs_while_it_runs_and_no_more_when_it_is_over() -> anyh
     let mut controllers = platform.controllers("controllers").await?;
     let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
-    controllers.wait_for_line("Metering.", METERED_WITHIN).await?;
+    controllers.until_logged("Metering.", METERED_WITHIN).await?;
     let token = cluster.token_for_user("alice")?.to_owned();
     let alice = Client::new(&url, &token)?;
 

@@ -161,6 +161,12 @@ async fn other_writes_of_the_leader_pass_and_nobody_elses_and_no_foreign_pod_is_
         let told = pods.patch_status(pod, &PatchParams::default(), &Patch::Strategic(&ended)).await;
         says(told, (!passes).then_some(REFUSED)).context("a condition")?;
     }
+    let relabelled = json!({ "metadata": { "labels": { names::QUEUE_LABEL: "another" } } });
+    for pod in ["ours", "foreign"] {
+        let pods: Api<Pod> = Api::namespaced(leader.clone(), "nlp");
+        let written = pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(&relabelled)).await;
+        says(written, Some("nor through its status")).with_context(|| format!("a label of {pod}"))?;
+    }
     let dry_run = DeleteParams { dry_run: true, ..DeleteParams::default() };
     for (who, pod, refusal) in [
         (&leader, "ours", None),

@@ -56,9 +56,9 @@ pub struct Result {
 }
 
 impl Load {
-    /// Lets the contenders drain it in turns, until there are three results of each with little stolen time that agree, or
-    /// as often as is allowed. The middle one counts of the three with the least stolen time. Machines are noisy: for half a
-    /// minute the host may take a third of the processors away, whoever's turn that is.
+    /// Lets the contenders drain it in turns, until each has three undisturbed results and those around the middle one agree,
+    /// or as often as is allowed; the middle one counts. Machines are noisy: for half a minute the host may take a third of the
+    /// processors away, whoever's turn that is.
     pub async fn contest<const N: usize>(
         &self,
         contenders: [Contender; N],
@@ -74,6 +74,11 @@ impl Load {
             if round >= *rounds.start() && results.iter().all(|of_one| agree(&undisturbed(of_one))) {
                 break;
             }
+        }
+        for (contender, of_one) in contenders.iter().zip(&results) {
+            let counted = undisturbed(of_one);
+            let agreed = if agree(&counted) { "agree" } else { "do not agree" };
+            eprintln!("{contender:?}: {} of {} results count; they {agreed}", counted.len(), of_one.len());
         }
         Ok(results.map(|of_one| middle(&undisturbed(&of_one))))
     }
@@ -155,13 +160,14 @@ impl Load {
     }
 }
 
-/// The three results with the least stolen time, by pods per second.
+/// The results that count, by pods per second: all with little stolen time; if those are not three, the three with the least.
 fn undisturbed(results: &[Result]) -> Vec<Result> {
-    let mut least = results.to_vec();
-    least.sort_by(|a, b| a.stolen.total_cmp(&b.stolen));
-    least.truncate(3);
-    least.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
-    least
+    let mut counted = results.to_vec();
+    counted.sort_by(|a, b| a.stolen.total_cmp(&b.stolen));
+    let alone = counted.partition_point(|result| result.stolen <= STOLEN_MAX);
+    counted.truncate(alone.max(3));
+    counted.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
+    counted
 }
 
 /// The one in the middle of sorted results; of an even number, the slower.
@@ -169,9 +175,11 @@ fn middle(sorted: &[Result]) -> Result {
     sorted[(sorted.len() - 1) / 2]
 }
 
-/// Whether sorted results say nearly the same, on a machine that was nearly alone.
+/// Whether sorted results were undisturbed, and those on both sides of the middle say nearly the same.
 fn agree(sorted: &[Result]) -> bool {
-    let (slow, fast) = (sorted[0].per_second, sorted[sorted.len() - 1].per_second);
+    let middle = (sorted.len() - 1) / 2;
+    let around = &sorted[middle.saturating_sub(1)..=(middle + 1).min(sorted.len() - 1)];
+    let (slow, fast) = (around[0].per_second, around[around.len() - 1].per_second);
     let is_alone = sorted.iter().all(|result| result.stolen <= STOLEN_MAX);
-    is_alone && fast - slow <= AGREEMENT * middle(sorted).per_second
+    is_alone && fast - slow <= AGREEMENT * sorted[middle].per_second
 }

@@ -15,9 +15,12 @@ pub async fn run(size: &str, node_count: usize, report: Report) -> anyhow::Resul
     let in_turns = [Contender::KubeScheduler, Contender::Bare, Contender::Ours];
     let [theirs, bare, ours] = load.contest(in_turns, report.rounds()).await?;
     let reference = format!(
-        "{:.0} pods/s; bare {:.0}, behind the fence {:.0}, kube-scheduler {:.0}; {} pods, {} nodes",
+        "{:.0} pods/s, {:.0} % stolen by the host; bare {:.0}, {:.0} % stolen, behind the fence {:.0}, kube-scheduler {:.0}; \
+         {} pods, {} nodes",
         ours.per_second,
+        100.0 * ours.stolen,
         bare.per_second,
+        100.0 * bare.stolen,
         fenced.per_second,
         theirs.per_second,
         load.pods.len(),

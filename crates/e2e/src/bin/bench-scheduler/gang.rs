@@ -20,8 +20,14 @@ pub async fn run(count: usize, members: u32, report: Report) -> anyhow::Result<(
     let fenced = load.drain(Contender::FencedBare).await?;
     let [bare, ours] = load.contest([Contender::Bare, Contender::Ours], report.rounds()).await?;
     let reference = format!(
-        "{:.0} pods/s; bare {:.0}, behind the fence {:.0}; {count} gangs × {members}, {} nodes; bar: 0.8",
-        ours.per_second, bare.per_second, fenced.per_second, load.nodes.count
+        "{:.0} pods/s, {:.0} % stolen by the host; bare {:.0}, {:.0} % stolen, behind the fence {:.0}; {count} gangs × \
+         {members}, {} nodes; bar: 0.8",
+        ours.per_second,
+        100.0 * ours.stolen,
+        bare.per_second,
+        100.0 * bare.stolen,
+        fenced.per_second,
+        load.nodes.count
     );
     report.figure(&id, ours.per_second / bare.per_second, "ratio", &reference);
     Ok(())

@@ -63,7 +63,9 @@ impl Scheduler {
         let process = self.service.process();
         tokio::select! {
             done = work => done,
-            _ = process.wait(PATIENCE) => bail!("the scheduler ended:\n{}", process.log_tail()),
+            Some(status) = process.wait(2 * PATIENCE) => {
+                bail!("the scheduler ended ({status}):\n{}", process.log_tail())
+            }
         }
     }
 

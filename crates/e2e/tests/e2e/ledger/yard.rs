@@ -65,7 +65,7 @@ impl Yard {
         yard.start_controllers()?;
         let controllers = yard.controllers.as_mut().context("they were started")?;
         controllers.ready().await?;
-        controllers.wait_for_line("Metering.", Duration::from_secs(30)).await?;
+        controllers.until_logged("Metering.", Duration::from_mins(1)).await?;
         Ok(yard)
     }
 
