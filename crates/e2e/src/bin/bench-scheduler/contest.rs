@@ -75,12 +75,12 @@ impl Load {
                 break;
             }
         }
-        for (contender, of_one) in contenders.iter().zip(&results) {
-            let counted = undisturbed(of_one);
-            let agreed = if agree(&counted) { "agree" } else { "do not agree" };
-            eprintln!("{contender:?}: {} of {} results count; they {agreed}", counted.len(), of_one.len());
+        let counted = results.map(|of_one| undisturbed(&of_one));
+        for (contender, of_one) in contenders.iter().zip(&counted) {
+            let agreed = if agree(of_one) { "agree" } else { "do not agree" };
+            eprintln!("{contender:?}: {} results count; they {agreed}", of_one.len());
         }
-        Ok(results.map(|of_one| middle(&undisturbed(&of_one))))
+        Ok(counted.map(|of_one| of_one[middle(&of_one)]))
     }
 
     /// Lets one contender drain it.
@@ -170,14 +170,14 @@ fn undisturbed(results: &[Result]) -> Vec<Result> {
     counted
 }
 
-/// The one in the middle of sorted results; of an even number, the slower.
-fn middle(sorted: &[Result]) -> Result {
-    sorted[(sorted.len() - 1) / 2]
+/// Which of sorted results is in the middle; of an even number, the slower.
+fn middle(sorted: &[Result]) -> usize {
+    (sorted.len() - 1) / 2
 }
 
 /// Whether sorted results were undisturbed, and those on both sides of the middle say nearly the same.
 fn agree(sorted: &[Result]) -> bool {
-    let middle = (sorted.len() - 1) / 2;
+    let middle = middle(sorted);
     let around = &sorted[middle.saturating_sub(1)..=(middle + 1).min(sorted.len() - 1)];
     let (slow, fast) = (around[0].per_second, around[around.len() - 1].per_second);
     let is_alone = sorted.iter().all(|result| result.stolen <= STOLEN_MAX);
