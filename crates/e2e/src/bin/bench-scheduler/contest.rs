@@ -14,6 +14,7 @@ use test_cluster::FakeNodes;
 
 use crate::bare::{Bare, Write};
 use crate::observer::{Observer, Span};
+use crate::profile;
 use crate::servers::Servers;
 use crate::yard::{KUBE_SCHEDULER_QPS, Kubelets, NAMESPACE, PATIENCE, Yard, for_scheduler};
 
@@ -30,6 +31,8 @@ pub const STOLEN_MAX: f64 = 0.05;
 pub struct Load {
     pub nodes: FakeNodes,
     pub pods: Vec<Pod>,
+    /// Whether somebody looks where the time goes.
+    pub is_profiled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +98,7 @@ impl Load {
         let pods = yard.create(for_scheduler(self.pods.clone(), scheduler)).await?;
         let mut observer = Observer::start(&yard.client, NAMESPACE).await?;
         tokio::time::sleep(REST).await;
+        let profile = self.is_profiled.then(|| tokio::spawn(profile::take(yard.client.clone(), contender)));
         let before = Servers::now(&yard).await?;
         let machine = MachineTime::now()?;
         let result = match contender {
@@ -118,6 +122,9 @@ impl Load {
             100.0 * result.stolen,
             Servers::now(&yard).await?.since(&before, test_cluster::figures::count(self.pods.len()))
         );
+        if let Some(profile) = profile {
+            profile.await.context("the profile panicked")??;
+        }
         drop(observer);
         yard.stop().await;
         Ok(result)

@@ -10,7 +10,7 @@ const KUBE_SCHEDULER_CPU_MILLIS: f64 = 6.6;
 
 pub async fn run(size: &str, node_count: usize, report: Report) -> anyhow::Result<()> {
     let pods = gangs("pod", NAMESPACE, report.size(PODS), 1, 1);
-    let load = Load { nodes: nodes(report.size(node_count), 1), pods };
+    let load = Load { nodes: nodes(report.size(node_count), 1), pods, is_profiled: false };
     let fenced = load.drain(Contender::FencedBare).await?;
     let in_turns = [Contender::KubeScheduler, Contender::Bare, Contender::Ours];
     let [theirs, bare, ours] = load.contest(in_turns, report.rounds()).await?;

@@ -16,7 +16,8 @@ pub async fn run(count: usize, members: u32, report: Report) -> anyhow::Result<(
     };
     let pods = gangs("gang", NAMESPACE, count, members, 1);
     // All fit, also when there are fewer gangs and fewer nodes.
-    let load = Load { nodes: nodes(report.size(NODES).max(pods.len().div_ceil(8)), 1), pods };
+    let load =
+        Load { nodes: nodes(report.size(NODES).max(pods.len().div_ceil(8)), 1), pods, is_profiled: false };
     let fenced = load.drain(Contender::FencedBare).await?;
     let [bare, ours] = load.contest([Contender::Bare, Contender::Ours], report.rounds()).await?;
     let reference = format!(

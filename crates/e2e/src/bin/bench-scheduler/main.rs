@@ -6,6 +6,7 @@
 //!   gang.250x8  gang.16x500  gang.1x8000   one-GPU pods in gangs  ours | bare binds
 //!   spread                                 100 groups of 20       ours | kube-scheduler
 //!   large                                  10,000 nodes, 100,000 pods: memory, and the time to the first plan
+//!   profile                                where the time of a drain goes; only by its name, prints no figures
 //!   kai.fill  .gang512  .reclaim1  .reclaim4000  .verdict  .consolidation
 //! ```
 //!
@@ -19,6 +20,7 @@ mod gang;
 mod kai;
 mod large;
 mod observer;
+mod profile;
 mod report;
 mod servers;
 mod spread;
@@ -30,7 +32,7 @@ use clap::Parser;
 use crate::report::Report;
 use crate::yard::{IN_FLIGHT_MAX, KUBE_SCHEDULER_QPS, NODE_LEASE_SECONDS};
 
-const SCENARIOS: [&str; 13] = [
+const SCENARIOS: [&str; 14] = [
     "drain.n1k",
     "drain.n5k",
     "gang.250x8",
@@ -38,6 +40,7 @@ const SCENARIOS: [&str; 13] = [
     "gang.1x8000",
     "spread",
     "large",
+    PROFILE,
     "kai.fill",
     "kai.gang512",
     "kai.reclaim1",
@@ -45,6 +48,8 @@ const SCENARIOS: [&str; 13] = [
     "kai.verdict",
     "kai.consolidation",
 ];
+/// It is for people who look for time, and no part of the suite.
+const PROFILE: &str = "profile";
 
 /// The scheduler as a whole, on the real API server.
 #[derive(Parser)]
@@ -76,6 +81,7 @@ async fn main() -> anyhow::Result<()> {
             "gang.1x8000" => gang::run(1, 8_000, report).await?,
             "spread" => spread::run(report).await?,
             "large" => large::run(report).await?,
+            PROFILE => profile::run(report).await?,
             _ => kai::run(scenario, report).await?,
         }
     }
@@ -91,6 +97,9 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
         let known = SCENARIOS.iter().any(|scenario| is_meant(scenario, name));
         ensure!(known, "there is no scenario {name}\n\nhint: there are {}", SCENARIOS.join(", "));
     }
-    let is_chosen = |scenario: &&str| names.is_empty() || names.iter().any(|name| is_meant(scenario, name));
+    let is_chosen = |scenario: &&str| match names {
+        [] => *scenario != PROFILE,
+        names => names.iter().any(|name| is_meant(scenario, name)),
+    };
     Ok(SCENARIOS.into_iter().filter(is_chosen).collect())
 }

@@ -20,7 +20,7 @@ pub async fn run(report: Report) -> anyhow::Result<()> {
     for (index, pod) in pods.iter_mut().enumerate() {
         spread(pod, &format!("group-{}", index / PODS_PER_GROUP))?;
     }
-    let load = Load { nodes: nodes(report.size(NODES).max(RACKS), RACKS), pods };
+    let load = Load { nodes: nodes(report.size(NODES).max(RACKS), RACKS), pods, is_profiled: false };
     let bare = load.drain(Contender::Bare).await?;
     let contenders = [Contender::KubeScheduler, Contender::Ours];
     let [theirs, ours] = load.contest(contenders, report.rounds()).await?;

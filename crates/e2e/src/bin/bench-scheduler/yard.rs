@@ -77,7 +77,11 @@ impl Scheduler {
 
 impl Yard {
     pub async fn start(nodes: FakeNodes, kubelets: Kubelets) -> anyhow::Result<Self> {
-        let mut builder = TestCluster::builder().nodes(nodes).node_lease_seconds(NODE_LEASE_SECONDS);
+        // Who can be asked for a profile spends nothing on it until somebody asks.
+        let mut builder = TestCluster::builder()
+            .nodes(nodes)
+            .node_lease_seconds(NODE_LEASE_SECONDS)
+            .api_server_flag("--profiling=true");
         if kubelets == Kubelets::None {
             builder = builder.without_kwok();
         }
