@@ -13,4 +13,5 @@ pub mod engine;
 pub mod experiments;
 pub mod packages;
 pub mod portal;
+pub mod python;
 pub mod quickstart;

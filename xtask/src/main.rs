@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use xtask::{bench, bugs, ci, codegen, dev, e2e, engine, experiments, packages, portal, quickstart};
+use xtask::{bench, bugs, ci, codegen, dev, e2e, engine, experiments, packages, portal, python, quickstart};
 
 /// Warpyard's developer commands.
 #[derive(Parser)]
@@ -18,6 +18,10 @@ enum Verb {
     Engine(engine::EngineArgs),
     /// Install the programs of the distribution that tests run on (PostgreSQL, Chromium), where they are missing.
     Packages,
+    /// Install the pinned Python environment that the SDK is tested on, into a cache.
+    Python,
+    /// Lint, type-check and test the Python SDK and its examples.
+    Sdk(python::SdkArgs),
     /// Build the portal, which the API server embeds.
     Portal,
     /// Write the generated files: CRDs, OpenAPI document, schema, CLI reference.
@@ -42,6 +46,8 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().verb {
         Verb::Engine(args) => engine::run(&args),
         Verb::Packages => packages::install(),
+        Verb::Python => python::install(),
+        Verb::Sdk(args) => python::check(&args),
         Verb::Portal => portal::build(),
         Verb::Codegen => codegen::write_all(),
         Verb::Ci => ci::run(),

@@ -19,6 +19,8 @@ struct Package {
 const PACKAGES: &[Package] = &[
     Package { name: "postgresql", what_for: "the ledger", is_there: has_postgres },
     Package { name: "valgrind", what_for: "counting instructions", is_there: || on_path("valgrind") },
+    Package { name: "python3-venv", what_for: "tests of the Python SDK", is_there: has_venv },
+    Package { name: "strace", what_for: "killing saves at every call", is_there: || on_path("strace") },
     Package { name: "chromium", what_for: "tests of the portal", is_there: || on_path("chromium") },
 ];
 
@@ -55,6 +57,12 @@ fn is_root() -> bool {
 
 fn has_postgres() -> bool {
     test_cluster::postgres::find_programs().is_ok()
+}
+
+/// Debian keeps a part of Python in a package of its own, without which no environment can be made.
+fn has_venv() -> bool {
+    let mut python = Command::new("python3");
+    python.args(["-c", "import venv, ensurepip"]).output().is_ok_and(|output| output.status.success())
 }
 
 fn on_path(program: &str) -> bool {

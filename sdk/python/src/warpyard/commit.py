@@ -1,0 +1,265 @@
+"""Checkpoints in a directory: written apart, committed by one rename, verified before they are believed.
+
+::
+
+    DIR/attempt                      the newest attempt that has begun here: the fence
+    DIR/step-200.attempt-3.partial/  being written; never read
+            │  every file fsynced, manifest.json with its hash and size fsynced, the directory fsynced
+            ▼  attempt still the newest?  rename, fsync DIR
+    DIR/step-200/                    complete, or damaged later: its manifest tells
+    DIR/step-100/                    the one before, kept
+    DIR/step-250.aside/              damaged, or newer than what the run was told to resume from
+
+A process may die between any two of these calls: what is left is either invisible or complete. Only one process, rank
+0, calls ``begin``, ``commit`` and ``tidy``; all may read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "manifest.json"
+MARKER = "attempt"
+#: A file name of 255 bytes, a hash and a size for each of 100,000 ranks' files.
+MANIFEST_BYTES_MAX = 64 << 20
+#: How many complete checkpoints stay: the newest, and the one before in case the newest is damaged.
+KEEP_MIN = 2
+
+_COMPLETE = re.compile(r"step-(\d{1,18})")
+_PARTIAL = re.compile(r"step-\d{1,18}\.attempt-(\d{1,18})\.partial")
+_ASIDE = re.compile(r"step-(\d{1,18})\.(?:aside|old)")
+
+
+class Fenced(RuntimeError):  # noqa: N818
+    """A newer attempt of the run has begun: this one may commit nothing any more."""
+
+
+class Damaged(RuntimeError):  # noqa: N818
+    """A checkpoint is not what its manifest says."""
+
+
+@dataclass(frozen=True)
+class FileSeal:
+    """What a file was when it was written."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a complete checkpoint consists of. ``progress`` is the saver's, and small."""
+
+    step: int
+    attempt: int
+    files: Mapping[str, FileSeal]
+    progress: Mapping[str, Any]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all its files."""
+        return sum(seal.bytes for seal in self.files.values())
+
+    def encode(self) -> bytes:
+        """As it is written: the digest covers all the rest."""
+        files = {name: {"sha256": seal.sha256, "bytes": seal.bytes} for name, seal in sorted(self.files.items())}
+        body = {
+            "version": 1,
+            "step": self.step,
+            "attempt": self.attempt,
+            "progress": dict(self.progress),
+            "files": files,
+        }
+        return json.dumps(body | {"digest": _digest(body)}, indent=1).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Manifest:
+        """Reads what ``encode`` wrote, or raises ``Damaged``."""
+        try:
+            body = json.loads(data)
+            digest = body.pop("digest")
+            files = {name: FileSeal(seal["sha256"], seal["bytes"]) for name, seal in body["files"].items()}
+            manifest = cls(body["step"], body["attempt"], files, body["progress"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Damaged(f"{MANIFEST} cannot be read: {error!r}") from error
+        if digest != _digest(body):
+            raise Damaged(f"{MANIFEST} does not match its own digest")
+        return manifest
+
+
+class Store:
+    """The checkpoints of one run."""
+
+    def __init__(self, directory: Path, attempt: int) -> None:
+        self.directory = directory
+        self.attempt = attempt
+
+    @classmethod
+    def begin(cls, directory: Path, attempt: int | None) -> Store:
+        """Takes the directory for this attempt; without a number, for the one after the last that began here."""
+        directory.mkdir(parents=True, exist_ok=True)
+        with _locked(directory):
+            begun = begun_attempt(directory)
+            attempt = begun + 1 if attempt is None else attempt
+            if attempt < begun:
+                raise Fenced(f"attempt {begun} has begun in {directory}: attempt {attempt} is over")
+            if attempt > begun:
+                _replace(directory / MARKER, f"{attempt}\n".encode())
+        return cls(directory, attempt)
+
+    def partial(self, step: int) -> Path:
+        """Where this attempt writes that step: a former attempt that is still alive writes elsewhere."""
+        return self.directory / f"step-{step}.attempt-{self.attempt}.partial"
+
+    def complete(self, step: int) -> Path:
+        """Where that step is once it is committed."""
+        return self.directory / f"step-{step}"
+
+    def commit(self, step: int, files: Mapping[str, FileSeal], progress: Mapping[str, Any]) -> Manifest:
+        """Makes the partial checkpoint the newest complete one. Its files are synced by those who wrote them."""
+        partial = self.partial(step)
+        manifest = Manifest(step, self.attempt, dict(files), progress)
+        write_synced(partial / MANIFEST, manifest.encode())
+        sync_directory(partial)
+        # Under the lock that `begin` takes too, no newer attempt can begin between the look and the rename.
+        with _locked(self.directory):
+            begun = begun_attempt(self.directory)
+            if begun > self.attempt:
+                raise Fenced(f"attempt {begun} has begun: step {step} of attempt {self.attempt} is not committed")
+            partial.rename(self.complete(step))
+            sync_directory(self.directory)
+        return manifest
+
+    def steps(self) -> list[int]:
+        """The steps that were committed, oldest first."""
+        names = (_COMPLETE.fullmatch(entry.name) for entry in os.scandir(self.directory))
+        return sorted(int(name[1]) for name in names if name)
+
+    def manifest(self, step: int) -> Manifest:
+        """The manifest of that step, or ``Damaged``."""
+        try:
+            with (self.complete(step) / MANIFEST).open("rb") as file:
+                data = file.read(MANIFEST_BYTES_MAX + 1)
+        except OSError as error:
+            raise Damaged(f"{MANIFEST} cannot be read: {error.strerror}") from error
+        manifest = Manifest.decode(data)
+        if manifest.step != step:
+            raise Damaged(f"{MANIFEST} is that of step {manifest.step}")
+        return manifest
+
+    def damage(self, manifest: Manifest, share: int = 0, shares: int = 1) -> list[str]:
+        """What is wrong with the files of that step; of many ranks each looks at its share."""
+        found = []
+        for name in sorted(manifest.files)[share::shares]:
+            path = self.complete(manifest.step) / name
+            try:
+                seal = seal_file(path)
+            except OSError as error:
+                found.append(f"{name} cannot be read: {error.strerror}")
+                continue
+            expected = manifest.files[name]
+            if seal.bytes != expected.bytes:
+                found.append(f"{name} has {seal.bytes} bytes, and had {expected.bytes}")
+            elif seal != expected:
+                found.append(f"{name} does not match its SHA-256")
+        return found
+
+    def set_aside(self, step: int) -> None:
+        """Takes a checkpoint out of the line: the step may be committed again."""
+        target = self.directory / f"step-{step}.aside"
+        with _locked(self.directory):
+            _remove(target)
+            self.complete(step).rename(target)
+            sync_directory(self.directory)
+
+    def tidy(self, keep: int = KEEP_MIN) -> None:
+        """Removes what is older than the newest ``keep``, and what dead attempts left."""
+        steps = self.steps()
+        for step in steps[: -max(keep, KEEP_MIN)]:
+            # Renamed first: what is half removed must not look like a checkpoint.
+            old = self.directory / f"step-{step}.old"
+            _remove(old)
+            self.complete(step).rename(old)
+        newest = steps[-1] if steps else -1
+        for entry in list(os.scandir(self.directory)):
+            partial, aside = _PARTIAL.fullmatch(entry.name), _ASIDE.fullmatch(entry.name)
+            is_dead = partial is not None and int(partial[1]) < self.attempt
+            is_passed = aside is not None and (entry.name.endswith(".old") or int(aside[1]) <= newest)
+            if is_dead or is_passed:
+                _remove(Path(entry.path))
+
+
+def begun_attempt(directory: Path) -> int:
+    """The newest attempt that has begun there, 0 if none has."""
+    try:
+        text = (directory / MARKER).read_text()[:32].strip()
+    except FileNotFoundError:
+        return 0
+    if not text.isdigit():
+        raise Damaged(f"{directory / MARKER} holds {text!r}, and no attempt")
+    return int(text)
+
+
+def write_synced(path: Path, data: bytes) -> FileSeal:
+    """Writes a whole file, and returns when it is on the disk."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return FileSeal(hashlib.sha256(data).hexdigest(), len(data))
+
+
+def sync_file(path: Path) -> None:
+    """Returns when what was written to the file is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+#: A directory's entries are synced like a file's bytes.
+sync_directory = sync_file
+
+
+def seal_file(path: Path) -> FileSeal:
+    """Hashes a file, in pieces."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return FileSeal(digest, file.tell())
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    write_synced(temporary, data)
+    temporary.rename(path)
+    sync_directory(path.parent)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        # Closing lets go of the lock, and so does dying.
+        os.close(descriptor)

@@ -1,0 +1,73 @@
+"""The ranks of a run, and what they agree on.
+
+Everything here goes over gloo groups of our own: it neither waits for a GPU nor mixes with the script's collectives.
+Saves have a second group, because they talk from a thread of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+T = TypeVar("T")
+
+
+class Gang:
+    """All ranks, or this process alone."""
+
+    def __init__(self) -> None:
+        self.is_distributed = dist.is_available() and dist.is_initialized()
+        world = int(os.environ.get("WORLD_SIZE") or 1)
+        if not self.is_distributed and world > 1:
+            raise RuntimeError(f"WORLD_SIZE is {world}: call init_process_group before warpyard is attached")
+        self.rank = dist.get_rank() if self.is_distributed else 0
+        self.world_size = dist.get_world_size() if self.is_distributed else 1
+        self._control: Any = dist.new_group(backend="gloo") if self.is_distributed else None
+        #: For the thread that writes checkpoints.
+        self.saves: Any = dist.new_group(backend="gloo") if self.is_distributed else None
+
+    def agree(self, *flags: bool) -> list[bool]:
+        """For each flag, whether any rank raised it. Every rank must call this at the same step."""
+        if not self.is_distributed:
+            return list(flags)
+        raised = torch.tensor(flags, dtype=torch.int32)
+        dist.all_reduce(raised, op=dist.ReduceOp.MAX, group=self._control)
+        return [bool(flag) for flag in raised.tolist()]
+
+    def from_rank_0(self, value: T, of_saves: bool = False) -> T:
+        """What rank 0 passed."""
+        if not self.is_distributed:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=0, group=self.saves if of_saves else self._control)
+        return box[0]
+
+    def from_all(self, value: T, of_saves: bool = False) -> list[T]:
+        """What each rank passed, by rank."""
+        if not self.is_distributed:
+            return [value]
+        boxes: list[Any] = [None] * self.world_size
+        dist.all_gather_object(boxes, value, group=self.saves if of_saves else self._control)
+        return boxes
+
+
+class Notice:
+    """Whether SIGTERM has come: save and leave."""
+
+    def __init__(self) -> None:
+        self.is_received = False
+        if threading.current_thread() is threading.main_thread():
+            self.listen()
+
+    def listen(self) -> None:
+        """Takes SIGTERM, also from a framework that took it meanwhile."""
+        signal.signal(signal.SIGTERM, self._receive)
+
+    def _receive(self, _signal: int, _frame: FrameType | None) -> None:
+        self.is_received = True
