@@ -10,6 +10,10 @@ pub const SCHEDULER_SERVICE_ACCOUNT: &str = "warpyard-scheduler";
 pub const CONTROLLERS_SERVICE_ACCOUNT: &str = "warpyard-controllers";
 /// See [`SCHEDULER_SERVICE_ACCOUNT`].
 pub const API_SERVER_SERVICE_ACCOUNT: &str = "warpyard-api-server";
+/// The namespace of what runs on every machine with rights there, apart from [`SYSTEM_NAMESPACE`], where nothing has any.
+pub const NODES_NAMESPACE: &str = "warpyard-nodes";
+/// The node agent's service account, in [`NODES_NAMESPACE`].
+pub const NODE_AGENT_SERVICE_ACCOUNT: &str = "warpyard-node-agent";
 
 /// Server-side apply field managers, one per binary.
 pub const SCHEDULER_FIELD_MANAGER: &str = "warpyard-scheduler";
@@ -17,6 +21,8 @@ pub const SCHEDULER_FIELD_MANAGER: &str = "warpyard-scheduler";
 pub const CONTROLLERS_FIELD_MANAGER: &str = "warpyard-controllers";
 /// See [`SCHEDULER_FIELD_MANAGER`].
 pub const API_SERVER_FIELD_MANAGER: &str = "warpyard-api-server";
+/// See [`SCHEDULER_FIELD_MANAGER`].
+pub const NODE_AGENT_FIELD_MANAGER: &str = "warpyard-node-agent";
 
 /// The scheduler's Lease, and the one [`crate::SchedulerEpoch`] the fence reads.
 pub const SCHEDULER_LEASE: &str = "warpyard-scheduler";
@@ -89,6 +95,22 @@ pub const BLOCK_LABEL: &str = "topology.warpyard.dev/block";
 pub const RACK_LABEL: &str = "topology.warpyard.dev/rack";
 /// Taint on GPU nodes that keeps other schedulers' pods away; our pods tolerate it.
 pub const GPU_NODE_TAINT: &str = "warpyard.dev/gpu";
+/// Taint by the node agent: the machine goes soon. Its value is [`LEAVING_SPOT`] or [`LEAVING_MAINTENANCE`].
+pub const LEAVING_TAINT: &str = "warpyard.dev/leaving";
+/// See [`LEAVING_TAINT`]: the cloud takes the machine back.
+pub const LEAVING_SPOT: &str = "spot";
+/// See [`LEAVING_TAINT`]: the machine is restarted, moved or retired.
+pub const LEAVING_MAINTENANCE: &str = "maintenance";
+/// Annotation on a Node with [`LEAVING_TAINT`]: by when the machine is gone, as RFC 3339.
+pub const LEAVING_AT_ANNOTATION: &str = "warpyard.dev/leaving-at";
+/// Taint by the node agent: a GPU is sick. Its value is what helps: `reset-gpu`, `restart-node` or `inspect`.
+pub const GPU_SICK_TAINT: &str = "warpyard.dev/gpu-sick";
+/// Annotation by the node agent: the faults of GPUs that it has told of since boot, as JSON.
+pub const GPU_FAULTS_ANNOTATION: &str = "warpyard.dev/gpu-faults";
+/// Node condition by the node agent: whether the cloud has announced that the machine goes.
+pub const NODE_NOTICE_CONDITION: &str = "WarpyardNodeNotice";
+/// Node condition by the node agent: whether no GPU is sick.
+pub const GPU_HEALTHY_CONDITION: &str = "WarpyardGpuHealthy";
 /// The resource name that NVIDIA's device plugin offers.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 

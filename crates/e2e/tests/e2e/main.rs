@@ -9,6 +9,7 @@ mod faults_judged;
 mod fence;
 mod gangs;
 mod ledger;
+mod node_agent;
 mod objects;
 mod outlook;
 mod portal;
