@@ -1,7 +1,10 @@
 // A made-up cluster, the same on each start: 10,000 runs, 1,000 nodes in 125 racks, a tree of queues.
 import type {
+  Attempt,
+  AttemptOutcome,
   MemberView,
   NodeView,
+  Progress,
   QueueView,
   RunCostView,
   RunPhase,
@@ -55,7 +58,7 @@ function makeRun(index: number, now: number): RunSummary {
   const started = created + (20 + (stir(index, 3) % 900)) * 1000;
   const finished = Math.min(started + (60 + (stir(index, 4) % 40_000)) * 1000, now - 1000);
   const hasStarted = phase !== "Pending" && phase !== "Starting";
-  const isOver = hasStarted && phase !== "Running";
+  const isOver = phase === "Succeeded" || phase === "Failed" || phase === "Stopped";
   const waits = phase === "Pending";
   return {
     namespace: team,
@@ -67,6 +70,7 @@ function makeRun(index: number, now: number): RunSummary {
       ? { reason: "QuotaExceeded", message: `queue ${team} holds 248 of 256 H100; asks ${members * gpusPerMember}` }
       : {}),
     stop: phase === "Stopped",
+    pause: phase === "Paused",
     members,
     gpusPerMember,
     gpuType: at(["H100", "H100", "A100", "L4"], stir(index, 7)),
@@ -85,15 +89,13 @@ function makeRun(index: number, now: number): RunSummary {
 }
 
 function phaseOf(index: number): RunPhase {
-  if (index < 6) return at(["Pending", "Pending", "Starting", "Running", "Failed", "Running"] as const, index);
+  if (index < 6) return at(["Pending", "Pending", "Starting", "Running", "Failed", "Paused"] as const, index);
   if (index < 140)
     return at(["Running", "Running", "Succeeded", "Running", "Pending", "Stopped", "Failed"] as const, stir(index, 9));
   return at(["Succeeded", "Succeeded", "Succeeded", "Succeeded", "Failed", "Stopped"] as const, stir(index, 10));
 }
 
 export function makeRunView(run: RunSummary): RunView {
-  const over =
-    run.phase === "Succeeded" || run.phase === "Failed" || run.phase === "Stopped" ? { outcome: run.phase } : {};
   const asks = run.members * run.gpusPerMember;
   const reasons =
     run.phase === "Pending"
@@ -127,9 +129,71 @@ export function makeRunView(run: RunSummary): RunView {
       "-c",
       "torchrun train.py --model llama-8b --data /data/c4 --ckpt /ckpt/llama-ft --resume auto",
     ],
-    attempts: [{ number: 1, jobName: `${run.name}-1`, jobUid: "6f0c3f6e-2c1d-4a9a-9d55-0f4f0b2a7c11", ...over }],
+    checkpoint: { claim: "training" },
+    graceSeconds: 120,
+    retries: 3,
+    failures: run.phase === "Pending" || run.phase === "Starting" ? 0 : 1,
+    failOn: [64],
+    ...(run.members > 1 ? { minMembers: Math.ceil(run.members / 2) } : {}),
+    attempts: makeAttempts(run),
+    ...(run.startedAt ? { progress: makeProgress(run) } : {}),
     reasons,
   };
+}
+
+/** A run that was taken off a spot machine, then failed by itself, and was tried again. */
+function makeAttempts(run: RunSummary): Attempt[] {
+  const named = (number: number) => ({ number, jobName: `${run.name}-${number}`, members: run.members });
+  if (!run.startedAt) return [named(1)];
+  const begin = Date.parse(run.startedAt);
+  const end = run.finishedAt ? Date.parse(run.finishedAt) : Date.now();
+  const moment = (share: number) => time(begin + Math.round((end - begin) * share));
+  const lost = (steps: number, share: number) => ({ steps, seconds: Math.round(((end - begin) * share) / 1000) });
+  const spot: Attempt = {
+    ...named(1),
+    startedAt: run.startedAt,
+    toldAt: moment(0.3),
+    endedAt: moment(0.31),
+    outcome: "Interrupted",
+    reason: "SpotNotice",
+    message: "member 0 is on node-0007, which the cloud takes back by 2026-11-15T10:02:00Z",
+    lost: { steps: 0, seconds: 0 },
+  };
+  const failed: Attempt = {
+    ...named(2),
+    members: Math.ceil(run.members / 2),
+    startedAt: moment(0.36),
+    endedAt: moment(0.55),
+    outcome: "Failed",
+    reason: "MemberFailed",
+    message: "member 0 exited with 1",
+    lost: lost(40, 0.06),
+  };
+  const over = run.phase === "Succeeded" || run.phase === "Failed" || run.phase === "Stopped";
+  const last: Attempt = {
+    ...named(3),
+    startedAt: moment(0.6),
+    ...(over ? { outcome: run.phase as AttemptOutcome, endedAt: moment(1) } : {}),
+    ...(run.phase === "Paused"
+      ? { outcome: "Interrupted", endedAt: moment(0.8), reason: "Paused", message: "paused on request" }
+      : {}),
+    ...(run.phase === "Failed" ? { reason: "MemberFailed", message: "member 0 exited with 137 (OOMKilled)" } : {}),
+  };
+  return [spot, failed, last];
+}
+
+function makeProgress(run: RunSummary): Progress {
+  const end = run.finishedAt ? Date.parse(run.finishedAt) : Date.now();
+  const saved = {
+    step: 2300,
+    attempt: 3,
+    committedAt: time(end - 40_000),
+    bytes: 16_000_000_000,
+    milliseconds: 3140,
+    stallMilliseconds: 80,
+  };
+  const loads = [0, 1200, 1900].map((step, index) => ({ attempt: index + 1, step, reached: step }));
+  return { step: 2340, reportedAt: time(end - 5000), checkpoint: saved, loads };
 }
 
 export function makeWhy(run: RunSummary, now: number): Why {

@@ -116,6 +116,21 @@ function read(world: World, request: IncomingMessage, url: URL, response: Server
     setRun(world, stopped);
     return json(response, makeRunView(stopped));
   }
+  if (sub === "pause" || sub === "resume") {
+    const changed = {
+      ...run,
+      pause: sub === "pause",
+      phase: sub === "pause" ? ("Paused" as const) : ("Pending" as const),
+    };
+    setRun(world, changed);
+    return json(response, makeRunView(changed));
+  }
+  if (sub === "retry") {
+    const changed = { ...run, phase: "Pending" as const };
+    delete changed.finishedAt;
+    setRun(world, changed);
+    return json(response, makeRunView(changed));
+  }
   return json(response, makeRunView(run));
 }
 

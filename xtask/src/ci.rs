@@ -6,7 +6,7 @@ use test_cluster::figures;
 
 use crate::bench::oracle;
 use crate::commands::{self, cargo};
-use crate::{deny, e2e, engine, experiments, packages, portal, quickstart};
+use crate::{deny, e2e, engine, experiments, packages, portal, python, quickstart};
 
 /// Runs every step; the first that fails ends the run, with the times so far printed all the same.
 pub fn run_steps(steps: &[Step]) -> anyhow::Result<Vec<(&'static str, Duration)>> {
@@ -46,6 +46,8 @@ const STEPS: &[Step] = &[
     Step { name: "experiment", run: experiments::run_synthetic },
     Step { name: "portal", run: portal::check },
     Step { name: "browser", run: portal::browse_mocked },
+    Step { name: PYTHON, run: python::install },
+    Step { name: "sdk", run: || python::check(&python::SdkArgs::default()) },
     Step { name: ENGINE, run: || engine::run(&engine::EngineArgs::default()) },
     Step { name: "oracle", run: oracle::run_shard },
     Step { name: TOOLS, run: deny::install },
@@ -54,6 +56,7 @@ const STEPS: &[Step] = &[
     Step { name: "quickstart", run: quickstart::run },
 ];
 const PACKAGES: &str = "packages";
+const PYTHON: &str = "python";
 const ENGINE: &str = "engine";
 const TOOLS: &str = "tools";
 
@@ -63,7 +66,7 @@ pub fn run() -> anyhow::Result<()> {
     // Once cached or installed, these steps are look-ups, so what they took is not part of this figure.
     let cached: Duration = times
         .iter()
-        .filter(|(name, _)| ![PACKAGES, ENGINE, TOOLS].contains(name))
+        .filter(|(name, _)| ![PACKAGES, PYTHON, ENGINE, TOOLS].contains(name))
         .map(|(_, took)| *took)
         .sum();
     figures::print("ci.cached_minutes", cached.as_secs_f64() / 60.0, "minutes", "bar: 45");

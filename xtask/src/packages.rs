@@ -22,7 +22,18 @@ const PACKAGES: &[Package] = &[
     Package { name: "python3-venv", what_for: "tests of the Python SDK", is_there: has_venv },
     Package { name: "strace", what_for: "killing saves at every call", is_there: || on_path("strace") },
     Package { name: "chromium", what_for: "tests of the portal", is_there: || on_path("chromium") },
+    Package { name: "containerd", what_for: REAL_NODES, is_there: || real_nodes_have("containerd") },
+    Package { name: "runc", what_for: REAL_NODES, is_there: || real_nodes_have("runc") },
+    Package { name: "busybox-static", what_for: REAL_NODES, is_there: || real_nodes_have("busybox") },
+    Package {
+        name: "containernetworking-plugins",
+        what_for: REAL_NODES,
+        is_there: || real_nodes_have("bridge"),
+    },
+    Package { name: "iproute2", what_for: REAL_NODES, is_there: || real_nodes_have("ip") },
 ];
+
+const REAL_NODES: &str = "real nodes";
 
 /// The oldest Node.js that the portal's build runs on.
 const NODE_MIN: (u32, u32) = (20, 19);
@@ -63,6 +74,11 @@ fn has_postgres() -> bool {
 fn has_venv() -> bool {
     let mut python = Command::new("python3");
     python.args(["-c", "import venv, ensurepip"]).output().is_ok_and(|output| output.status.success())
+}
+
+/// They look where root does, which may not be our path.
+fn real_nodes_have(program: &str) -> bool {
+    test_cluster::find_program_of_real_nodes(program).is_some()
 }
 
 fn on_path(program: &str) -> bool {

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use sha2::{Digest, Sha256};
-use test_cluster::engine_bin;
+use test_cluster::python;
 
 use crate::commands::{self, repository_root};
 
@@ -27,16 +26,13 @@ pub struct SdkArgs {
 /// The oldest Python that the SDK runs on.
 const PYTHON_MIN: (u32, u32) = (3, 11);
 
-/// Names the finished environment: without it, whatever is there was never completed.
-const COMPLETE: &str = "complete";
-
 /// Makes sure that the environment is there, and prints where.
 pub fn install() -> anyhow::Result<()> {
     let target = environment()?;
-    if !target.join(COMPLETE).exists() {
+    if !target.join(python::COMPLETE).exists() {
         build(&target)?;
     }
-    println!("python {}", interpreter(&target).display());
+    println!("python {}", python::interpreter(&target).display());
     Ok(())
 }
 
@@ -56,7 +52,8 @@ pub fn check(args: &SdkArgs) -> anyhow::Result<()> {
     commands::run_and_keep_figures(&mut python(&environment, &pytest))?;
     commands::run(&mut python(&environment, &["tests.resharding"]))?;
     for arguments in if args.full { FULL } else { SHORT } {
-        commands::run_and_keep_figures(&mut python(&environment, arguments))?;
+        // Figures are `cargo xtask bench runs`' to keep: those of interruptions come from real nodes.
+        commands::run(&mut python(&environment, arguments))?;
     }
     Ok(())
 }
@@ -65,41 +62,34 @@ const SHORT: &[&[&str]] =
     &[&["tests.crash_points", "--points", "24"], &["tests.interruptions", "--notices", "1", "--kills", "1"]];
 const FULL: &[&[&str]] = &[&["tests.crash_points"], &["tests.interruptions"]];
 
+/// A program or test of the SDK, in the environment; `-m` goes before the arguments.
+pub fn module(arguments: &[&str]) -> anyhow::Result<Command> {
+    Ok(python(&environment()?, arguments))
+}
+
 /// `python -m` with these arguments, in the SDK's folder, with the SDK as it is in the checkout.
 fn python(environment: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(interpreter(environment));
+    let mut command = Command::new(python::interpreter(environment));
     command
-        .current_dir(folder())
+        .current_dir(python::sdk())
         .env("PYTHONPATH", "src")
         // One thread for each rank: results are the same on every machine, and two cores have enough with four ranks.
         .env("OMP_NUM_THREADS", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        // Without a process group a save says that there is none, each time.
+        .env("PYTHONWARNINGS", "ignore::UserWarning:torch.distributed.checkpoint.utils")
         .arg("-m")
         .args(arguments);
     command
 }
 
-fn folder() -> PathBuf {
-    repository_root().join("sdk/python")
-}
-
-fn interpreter(environment: &Path) -> PathBuf {
-    environment.join("bin/python")
-}
-
 /// Where the environment belongs: its name tells what is in it.
 fn environment() -> anyhow::Result<PathBuf> {
-    let requirements = fs::read(requirements()).context("failed to read requirements.txt")?;
-    let hash = Sha256::digest(&requirements);
-    let start = hash.first_chunk().context("a hash has eight bytes")?;
-    let name = format!("{:016x}", u64::from_be_bytes(*start));
-    let engine = engine_bin::cache_dir()?;
-    let cache = engine.parent().context("the engine's cache has no parent")?;
-    Ok(cache.join("python").join(name))
+    Ok(python::place()?)
 }
 
 fn requirements() -> PathBuf {
-    folder().join("requirements.txt")
+    python::sdk().join("requirements.txt")
 }
 
 fn build(target: &Path) -> anyhow::Result<()> {
@@ -109,7 +99,7 @@ fn build(target: &Path) -> anyhow::Result<()> {
     let lock = File::create(cache.join("lock")).context("cannot create the lock of the environments")?;
     lock.lock().context("cannot lock the environments")?;
     // Whoever held the lock before us may have built it.
-    if target.join(COMPLETE).exists() {
+    if target.join(python::COMPLETE).exists() {
         return Ok(());
     }
     eprintln!("installing PyTorch and what else the SDK is tested on (about 4 GB, three minutes) …");
@@ -118,12 +108,12 @@ fn build(target: &Path) -> anyhow::Result<()> {
         fs::remove_dir_all(target).with_context(|| format!("cannot remove {}", target.display()))?;
     }
     commands::run(Command::new("python3").args(["-m", "venv"]).arg(target))?;
-    let mut pip = Command::new(interpreter(target));
+    let mut pip = Command::new(python::interpreter(target));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]);
     // The file has the whole closure, less what only GPUs need.
     commands::run(pip.args(["--no-deps", "--requirement"]).arg(requirements()))?;
-    commands::run(Command::new(interpreter(target)).args(["-c", "import torch"]))?;
-    fs::write(target.join(COMPLETE), "").context("cannot complete the environment")
+    commands::run(Command::new(python::interpreter(target)).args(["-c", "import torch"]))?;
+    fs::write(target.join(python::COMPLETE), "").context("cannot complete the environment")
 }
 
 fn check_version() -> anyhow::Result<()> {

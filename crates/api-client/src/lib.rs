@@ -13,6 +13,7 @@ mod cost;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use api_types::logs::RunLogs;
 use api_types::rest::{
     Board, MemberView, NodeView, Page, Problem, QueueView, RunSummary, RunView, WhoAmI, Why,
 };
@@ -82,6 +83,19 @@ pub struct RunFilter {
     pub limit: Option<u16>,
     /// The `continue` of the page before.
     pub continue_token: Option<String>,
+}
+
+/// Which lines of a run's logs.
+#[derive(Clone, Debug, Default)]
+pub struct LogFilter {
+    /// Only of this attempt.
+    pub attempt: Option<u32>,
+    /// Only of this member.
+    pub member: Option<u32>,
+    /// Only what was printed after this, RFC 3339.
+    pub since: Option<String>,
+    /// The most lines of each member, from the end, at most 10,000.
+    pub tail: Option<u16>,
 }
 
 /// A caller at a server. Clones share connections.
@@ -191,6 +205,35 @@ impl Client {
     /// `stopRun`
     pub async fn stop_run(&self, namespace: &str, name: &str) -> Result<RunView, Error> {
         self.call(self.request(Method::POST, &["v1", "namespaces", namespace, "runs", name, "stop"])).await
+    }
+
+    /// `pauseRun`
+    pub async fn pause_run(&self, namespace: &str, name: &str) -> Result<RunView, Error> {
+        self.call(self.request(Method::POST, &["v1", "namespaces", namespace, "runs", name, "pause"])).await
+    }
+
+    /// `resumeRun`; with a step, begins another attempt from there.
+    pub async fn resume_run(&self, namespace: &str, name: &str, from: Option<i64>) -> Result<RunView, Error> {
+        let request = self.request(Method::POST, &["v1", "namespaces", namespace, "runs", name, "resume"]);
+        self.call(with_query(request, [("from", from.map(|step| step.to_string()))])).await
+    }
+
+    /// `retryRun`
+    pub async fn retry_run(&self, namespace: &str, name: &str) -> Result<RunView, Error> {
+        self.call(self.request(Method::POST, &["v1", "namespaces", namespace, "runs", name, "retry"])).await
+    }
+
+    /// `readLogs`
+    pub async fn read_logs(&self, namespace: &str, name: &str, filter: &LogFilter) -> Result<RunLogs, Error> {
+        let LogFilter { attempt, member, since, tail } = filter;
+        let query = [
+            ("attempt", attempt.map(|attempt| attempt.to_string())),
+            ("member", member.map(|member| member.to_string())),
+            ("since", since.clone()),
+            ("tail", tail.map(|tail| tail.to_string())),
+        ];
+        let request = self.request(Method::GET, &["v1", "namespaces", namespace, "runs", name, "logs"]);
+        self.call(with_query(request, query)).await
     }
 
     /// `listQueues`

@@ -6,12 +6,13 @@
 //!                                                                                        (impersonation)
 //!   Kubernetes ── watch ─► cluster_cache (runs, queues, nodes, pods) ─┬─► every reader
 //!                                                                     └─► events ─► every open page
+//!   a member of a run ── report ─► Run.status.progress, as itself
 //!   the scheduler's leader ── why, and when ─► outlook, board
 //!   PostgreSQL ── ledger, in the caller's scope ─► cost
 //! ```
 //!
-//! It has no permissions of its own to give: Kubernetes RBAC decides who sees and does what. It never writes as
-//! itself, never logs a token or keeps one readable, has no route without a login but health, the portal's files
+//! It has no permissions of its own to give: Kubernetes RBAC decides who sees and does what. As itself it writes
+//! nothing but what members of runs report, never logs a token or keeps one readable, has no route without a login but health, the portal's files
 //! and the login itself, and never tells whether something exists to somebody who may not see it.
 
 pub mod access;
@@ -20,11 +21,14 @@ pub mod cache;
 pub mod cost;
 pub mod events;
 pub mod http;
+pub mod intent;
 pub mod leader;
+pub mod logs;
 pub mod metrics;
 pub mod names;
 pub mod openapi;
 pub mod portal;
+pub mod reports;
 pub mod routes;
 pub mod server;
 pub mod session;

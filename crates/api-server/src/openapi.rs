@@ -5,11 +5,12 @@ use utoipa::openapi::security::{
 };
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
 
-use crate::server::{protected_routes, public_routes, session_routes};
+use crate::server::{protected_routes, public_routes, report_routes, session_routes};
 use crate::session::cookie;
 
 const SECURITY_SCHEME: &str = "bearer";
 const SESSION_SCHEME: &str = "session";
+const MEMBER_SCHEME: &str = "member";
 
 /// The OpenAPI 3.1 document.
 pub fn openapi() -> OpenApi {
@@ -31,11 +32,16 @@ pub fn openapi() -> OpenApi {
         cookie::NAME,
         "The portal's session. Requests with it must come from the portal's own pages.",
     );
+    let member = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("The token of a run's member, in the file WARPYARD_REPORT_TOKEN_FILE of its pod."))
+        .build();
     let base = OpenApiBuilder::new()
         .info(info)
         .components(Some(
             ComponentsBuilder::new()
                 .security_scheme(SECURITY_SCHEME, SecurityScheme::Http(scheme))
+                .security_scheme(MEMBER_SCHEME, SecurityScheme::Http(member))
                 .security_scheme(SESSION_SCHEME, SecurityScheme::ApiKey(ApiKey::Cookie(session)))
                 .build(),
         ))
@@ -46,6 +52,7 @@ pub fn openapi() -> OpenApi {
     let mut document = base;
     document.merge(public_routes().into_openapi());
     document.merge(session_routes().into_openapi());
+    document.merge(report_routes().into_openapi());
     document.merge(protected_routes().into_openapi());
     document
 }
@@ -129,7 +136,12 @@ mod tests {
                 "listRuns",
                 "logIn",
                 "logOut",
+                "pauseRun",
+                "readLogs",
                 "reportCost",
+                "reportProgress",
+                "resumeRun",
+                "retryRun",
                 "stopRun",
                 "streamEvents",
                 "submitRun",

@@ -10,7 +10,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use kube::Client;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tower_http::compression::CompressionLayer;
 use tracing::debug;
 use utoipa_axum::router::OpenApiRouter;
@@ -28,6 +28,7 @@ use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::openapi;
 use crate::portal;
+use crate::reports::{REPORT_BYTES_MAX, Reports, reporter};
 use crate::routes as operations;
 use crate::session::store::Sessions;
 
@@ -39,6 +40,8 @@ const LOGIN_BYTES_MAX: usize = 20 * 1024;
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// Requests at one time; more are turned away at once. 512 × 256 KiB of body = 128 MiB at most.
 const REQUESTS_AT_ONCE: usize = 512;
+/// Answers with logs at one time: 8 × 4 MiB; as JSON, with very short lines, five times that: 160 MiB at most.
+const LOGS_AT_ONCE: usize = 8;
 
 /// What handlers share.
 pub struct Server {
@@ -50,11 +53,13 @@ pub struct Server {
     default_image: String,
     openapi_document: Bytes,
     requests: Semaphore,
+    logs: Semaphore,
     metrics: Metrics,
     sessions: Sessions,
     behind_tls: bool,
     ledger: Option<Ledger>,
     leader: Leader,
+    reports: Reports,
 }
 
 impl Server {
@@ -65,11 +70,13 @@ impl Server {
             authorizer: Authorizer::new(client.clone()),
             events: Events::default(),
             leader: Leader::new(client.clone()),
+            reports: Reports::new(client.clone(), Arc::clone(&cache)),
             client,
             cache,
             default_image,
             openapi_document: openapi::openapi_json().into(),
             requests: Semaphore::new(REQUESTS_AT_ONCE),
+            logs: Semaphore::new(LOGS_AT_ONCE),
             metrics,
             sessions: Sessions::default(),
             behind_tls: false,
@@ -111,6 +118,11 @@ impl Server {
         &self.leader
     }
 
+    /// What members report.
+    pub fn reports(&self) -> &Reports {
+        &self.reports
+    }
+
     /// Finds out who calls.
     pub fn authenticator(&self) -> &Authenticator {
         &self.authenticator
@@ -124,6 +136,12 @@ impl Server {
     /// The streams of what changes.
     pub fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// Room for one more answer with logs, for as long as it is kept.
+    pub fn try_read_logs(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        let busy = |_| ApiError::unavailable("Busy", "too many logs are read at one time");
+        self.logs.try_acquire().map_err(busy)
     }
 
     /// The client for writes, which are made as the caller.
@@ -157,15 +175,24 @@ impl Server {
 /// ```text
 ///   security headers ─► compression ─┬─► health
 ///                                    └─► portal's files ─┬─► bounds ─► login and logout
+///                                                        ├─► bounds ─► which pod? ─► body ─► a member's report
 ///                                                        └─► bounds ─► who calls? ─► body ─► the API
 /// ```
 pub fn router(server: Arc<Server>) -> Router {
     let (health, _) = public_routes().split_for_parts();
     let (session, _) = session_routes().split_for_parts();
+    let (reports, _) = report_routes().split_for_parts();
     let (protected, _) = protected_routes().split_for_parts();
     let session = session
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(|request, next| request_body::read_within(LOGIN_BYTES_MAX, request, next)));
+    let reports = reports
+        .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn(|request, next| request_body::read_within(REPORT_BYTES_MAX, request, next)))
+        .layer(from_fn_with_state(Arc::clone(&server), reporter::require_pod))
+        .layer(from_fn(bound_time))
+        .layer(from_fn_with_state(Arc::clone(&server), bound_reports))
+        .layer(from_fn_with_state(Arc::clone(&server), observe));
     let protected = protected
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
@@ -174,6 +201,7 @@ pub fn router(server: Arc<Server>) -> Router {
         .layer(from_fn_with_state(Arc::clone(&server), authentication::require_login));
     let protected = bounded(protected, &server).with_state(Arc::clone(&server));
     let behind_portal = bounded(session, &server)
+        .merge(reports)
         .fallback_service(protected)
         .layer(from_fn_with_state(Arc::clone(&server), portal::serve));
     let behind_tls = server.behind_tls;
@@ -205,6 +233,11 @@ pub(crate) fn public_routes() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(operations::health::readyz))
 }
 
+/// What members of runs report: they need no login but a token of their pod.
+pub(crate) fn report_routes() -> OpenApiRouter<Arc<Server>> {
+    OpenApiRouter::new().routes(routes!(operations::reports::report))
+}
+
 /// All other routes.
 pub(crate) fn protected_routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::new()
@@ -214,8 +247,12 @@ pub(crate) fn protected_routes() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(operations::runs::submit))
         .routes(routes!(operations::runs::get))
         .routes(routes!(operations::runs::why))
-        .routes(routes!(operations::runs::stop))
+        .routes(routes!(operations::asks::stop))
+        .routes(routes!(operations::asks::pause))
+        .routes(routes!(operations::asks::resume))
+        .routes(routes!(operations::asks::retry))
         .routes(routes!(operations::members::list))
+        .routes(routes!(operations::logs::read))
         .routes(routes!(operations::queues::list))
         .routes(routes!(operations::queues::get))
         .routes(routes!(operations::board::get))
@@ -239,6 +276,13 @@ async fn no_such_method() -> ApiError {
 async fn bound_requests(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let Ok(_permit) = server.requests.try_acquire() else {
         return ApiError::unavailable("Busy", "too many requests at one time").into_response();
+    };
+    next.run(request).await
+}
+
+async fn bound_reports(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    let Ok(_permit) = server.reports.requests.try_acquire() else {
+        return ApiError::unavailable("Busy", "too many reports at one time").into_response();
     };
     next.run(request).await
 }

@@ -55,6 +55,7 @@ fn whole_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
         reason: binding.map(|reason| reason.code.clone()).or_else(|| status.reason.clone()),
         message: status.message.clone(),
         stop: run.spec.stop,
+        pause: run.spec.pause,
         members: run.spec.members,
         gpus_per_member: run.spec.gpus_per_member,
         gpu_type: run.spec.gpu_type.clone(),
@@ -77,12 +78,23 @@ pub struct Readable {
 
 /// A run with all that is known of it, but what in its reasons is not `readable`.
 pub fn run_view(run: &Run, queues: &QueueIndex, readable: &Readable) -> RunView {
+    let (spec, status) = (&run.spec, run.status.as_ref());
     RunView {
         summary: whole_summary(run, queues),
-        time_limit_seconds: run.spec.time_limit_seconds,
-        image: run.spec.image.clone(),
-        command: run.spec.command.clone(),
-        attempts: run.status.as_ref().map(|status| status.attempts.clone()).unwrap_or_default(),
+        time_limit_seconds: spec.time_limit_seconds,
+        checkpoint: spec.checkpoint.clone(),
+        grace_seconds: spec.grace_seconds,
+        retries: spec.retries,
+        failures: status.map_or(0, |status| status.failures),
+        used_seconds: status.map_or(0, |status| status.used_seconds),
+        fail_on: spec.fail_on.clone(),
+        min_members: spec.min_members,
+        restarts: spec.restarts,
+        image: spec.image.clone(),
+        command: spec.command.clone(),
+        attempts: status.map(|status| status.attempts.clone()).unwrap_or_default(),
+        next_attempt_at: status.and_then(|status| status.next_attempt_at.as_ref()).map(rfc3339),
+        progress: status.and_then(|status| status.progress.clone()),
         reasons: shown(reasons(run), readable),
     }
 }

@@ -1,6 +1,7 @@
 //! Writes, made as the caller: Kubernetes decides by their rights, and its audit log names them.
 //!
-//! This server's own identity may create or change nothing; it may only act as others, and only for this.
+//! This server's own identity may create or change nothing but what members report ([`crate::reports`]); it may only act
+//! as others, and only for this.
 
 use std::collections::BTreeMap;
 
@@ -41,17 +42,18 @@ pub async fn create_run(
     send_as(client, identity, request).await
 }
 
-/// Asks for a run to be stopped.
-pub async fn stop_run(
+/// Changes a run by a merge patch. With a `resourceVersion` in it, only that version: else it is a conflict.
+pub async fn patch_run(
     client: &Client,
     identity: &Identity,
     namespace: &str,
     name: &str,
+    patch: &serde_json::Value,
 ) -> Result<Run, ApiError> {
     let parameters =
         PatchParams { field_manager: Some(API_SERVER_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    let patch = Patch::Merge(serde_json::json!({ "spec": { "stop": true } }));
-    let request = runs(namespace).patch(name, &parameters, &patch).map_err(|error| broken(&error))?;
+    let request =
+        runs(namespace).patch(name, &parameters, &Patch::Merge(patch)).map_err(|error| broken(&error))?;
     send_as(client, identity, request).await
 }
 
@@ -67,17 +69,7 @@ async fn send_as(
     let headers = identity.impersonation_headers().map_err(|error| broken(&error))?;
     request.headers_mut().extend(headers);
     let answer = client.request::<Readable<Run>>(request).await;
-    answer.map(|Readable(run)| run).map_err(|error| {
-        let error = ApiError::from_kube_write(error);
-        match identity.groups_left_out().as_slice() {
-            [] => error,
-            groups if error.0.code == "Forbidden" => error.hint(format!(
-                "rights that come by {} do not count here: bind a role to your name or to a group of your own",
-                groups.join(", ")
-            )),
-            _ => error,
-        }
-    })
+    answer.map(|Readable(run)| run).map_err(|error| ApiError::from_kube_write(error).without_groups(identity))
 }
 
 fn broken(error: &dyn std::fmt::Display) -> ApiError {

@@ -17,8 +17,11 @@ use utoipa::ToSchema;
 use crate::duration;
 use crate::gpu_request::GpuRequest;
 use crate::names::{RESERVED_ANNOTATION_PREFIX, RESERVED_VARIABLE_PREFIX};
-use crate::run::{EnvironmentVariable, PodAnnotation, PriorityTier, RunSpec};
+use crate::run::{CheckpointVolume, EnvironmentVariable, PodAnnotation, PriorityTier, RunSpec};
 use crate::text;
+
+/// The schema of a Run bounds it by the same.
+const GRACE_SECONDS_MAX: u32 = 3600;
 
 /// What a researcher writes.
 #[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq)]
@@ -37,6 +40,25 @@ pub struct JobFile {
     /// How long it may run, such as `24h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
+    /// The `PersistentVolumeClaim` for checkpoints: with it the run goes on where it was after an interruption.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub checkpoints: Option<String>,
+    /// How long a node may take to save and leave after it was told to, such as `2m`. Without it, 30 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<String>,
+    /// How often the run is tried again after failures of its own. What machines do costs none of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 100))]
+    pub retries: Option<u32>,
+    /// Exit codes that end the run at once, whatever retries are left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "failOn")]
+    #[schemars(length(max = 32), inner(range(min = 1, max = 255)))]
+    pub fail_on: Vec<i32>,
+    /// The run goes on with as few nodes as this when that starts sooner, and grows again.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "minNodes")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub min_nodes: Option<u32>,
     /// The queue that is charged. Without it, the queue of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
@@ -75,6 +97,12 @@ pub enum Error {
     /// `time` is no duration.
     #[error("time: {0}")]
     Time(#[from] duration::Error),
+    /// `grace` is no duration, or not one from 1 s to 1 h.
+    #[error("grace: {0}")]
+    Grace(String),
+    /// `minNodes` is more than `nodes`, or 0.
+    #[error("minNodes: must be from 1 to the number of nodes")]
+    MinNodes,
     /// `run` is empty.
     #[error("run: is empty, so there is nothing to do")]
     EmptyRun,
@@ -120,6 +148,11 @@ impl JobFile {
             gpu_type: self.gpus.gpu_type.clone(),
             priority: self.priority.unwrap_or_default(),
             time_limit_seconds: self.time.as_deref().map(duration::parse_seconds).transpose()?,
+            checkpoint: self.checkpoints.clone().map(|claim| CheckpointVolume { claim }),
+            grace_seconds: self.grace_seconds()?,
+            retries: self.retries.unwrap_or(0),
+            fail_on: self.fail_on.clone(),
+            min_members: self.min_members()?,
             image: self.image.clone().unwrap_or_else(|| default_image.to_owned()),
             command: vec!["/bin/sh".to_owned(), "-c".to_owned(), self.script()],
             env: self.env.iter().map(|(name, value)| environment_variable(name, value)).collect(),
@@ -127,7 +160,26 @@ impl JobFile {
             memory: self.memory.clone(),
             annotations: self.annotations.iter().map(|(name, value)| pod_annotation(name, value)).collect(),
             stop: false,
+            pause: false,
+            restarts: 0,
+            resume_step: None,
         })
+    }
+
+    fn grace_seconds(&self) -> Result<Option<u32>, Error> {
+        let Some(grace) = self.grace.as_deref() else { return Ok(None) };
+        let seconds = duration::parse_seconds(grace).map_err(|error| Error::Grace(error.to_string()))?;
+        match u32::try_from(seconds) {
+            Ok(seconds @ 1..=GRACE_SECONDS_MAX) => Ok(Some(seconds)),
+            _ => Err(Error::Grace("must be from 1s to 1h".to_owned())),
+        }
+    }
+
+    fn min_members(&self) -> Result<Option<u32>, Error> {
+        match self.min_nodes {
+            Some(least) if least == 0 || least > self.nodes.unwrap_or(1) => Err(Error::MinNodes),
+            least => Ok(least),
+        }
     }
 
     /// Set-up first; `exec` is left to the user, so that `run` may be several commands.

@@ -11,15 +11,19 @@
 //!
 //! This crate never talks to anything: no client, no clock, no file. It is data and the rules on data.
 
+pub mod attempt;
 pub mod conditions;
 pub mod duration;
 pub mod gpu_request;
 pub mod hold;
 pub mod job_file;
+pub mod logs;
 pub mod names;
 pub mod outlook;
 pub mod price_sheet;
+pub mod progress;
 pub mod queue;
+pub mod report;
 pub mod rest;
 pub mod run;
 pub mod scheduler_epoch;

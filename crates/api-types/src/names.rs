@@ -45,6 +45,11 @@ pub const LEADER_TLS_NAME: &str = "leader.scheduler.warpyard.dev";
 /// The audience of tokens with which the leader is asked: they are good for nothing else.
 pub const LEADER_AUDIENCE: &str = "warpyard-scheduler";
 
+/// The audience of the tokens with which members report: they are good for nothing else, and nothing else is for that.
+pub const REPORT_AUDIENCE: &str = "warpyard-reports";
+/// Annotation on pods: the authority, PEM, that signed the certificate of the server that members report to.
+pub const REPORT_CA_ANNOTATION: &str = "warpyard.dev/report-ca";
+
 /// Label on pods and Jobs: the Run they belong to.
 pub const RUN_LABEL: &str = "warpyard.dev/run";
 /// Label on pods and Jobs: the attempt's number, from 1.
@@ -62,6 +67,9 @@ pub const GPU_TYPE_ANNOTATION: &str = "warpyard.dev/gpu-type";
 pub const NEVER_EVICT_ANNOTATION: &str = "warpyard.dev/never-evict";
 /// Annotation on pods: with `true`, the gang saves its state when it is told to end, so that it may be moved.
 pub const CHECKPOINTS_ANNOTATION: &str = "warpyard.dev/checkpoints";
+/// The volume of a member that holds the Run's checkpoints. All members share it, so the scheduler takes it for one that
+/// every node reaches.
+pub const CHECKPOINT_VOLUME: &str = "warpyard-checkpoints";
 /// Annotation on pods: when the member last saved its state, as RFC 3339.
 pub const CHECKPOINTED_AT_ANNOTATION: &str = "warpyard.dev/checkpointed-at";
 /// Annotation on pods: all members lie in one domain of this level: `zone`, `block` or `rack`.
@@ -118,6 +126,11 @@ pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 pub const RESERVED_ANNOTATION_PREFIX: &str = "warpyard.dev/";
 /// Variables that begin so say which run and attempt a member belongs to: a Run's own variables must not.
 pub const RESERVED_VARIABLE_PREFIX: &str = "WARPYARD_";
+
+/// Annotation on Jobs: its members were told to save and leave, then. A Job that has it never starts anything again.
+pub const TOLD_ANNOTATION: &str = "warpyard.dev/told-at";
+/// "Saved, requeue me": the exit code of a member that left before it was done, and wants to go on (`EX_TEMPFAIL`).
+pub const REQUEUE_EXIT_CODE: i32 = 75;
 
 /// Finalizer on a Run and on its Jobs: an attempt's end is recorded in the Run before the Job may vanish,
 /// so that an outside deletion is always seen and never mistaken for "not created yet".

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::outlook::{Outlook, QueueShare};
 use crate::price_sheet::Spend;
-use crate::run::{Attempt, MemberCounts, PriorityTier, Reason, RunPhase};
+use crate::run::{Attempt, CheckpointVolume, MemberCounts, PriorityTier, Progress, Reason, RunPhase};
 
 /// One page of a list.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
@@ -43,6 +43,9 @@ pub struct RunSummary {
     pub message: Option<String>,
     /// Whether somebody asked to stop it.
     pub stop: bool,
+    /// Whether somebody asked to pause it.
+    #[serde(default)]
+    pub pause: bool,
     /// How many members start together.
     pub members: u32,
     /// GPUs of each member.
@@ -72,15 +75,45 @@ pub struct RunView {
     /// What lists give.
     #[serde(flatten)]
     pub summary: RunSummary,
-    /// How long each member may run, in seconds.
+    /// How long it may run, in seconds, over all attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_seconds: Option<i64>,
+    /// Where it keeps its checkpoints; without it every attempt starts from the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointVolume>,
+    /// How long a member may take to save and leave after it was told to, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<u32>,
+    /// How often it is tried again after failures of its own.
+    #[serde(default)]
+    pub retries: u32,
+    /// Failures of its own since it was submitted or begun again on request: each costs a retry.
+    #[serde(default)]
+    pub failures: u32,
+    /// For how long attempts that are over have run, in seconds: it counts against the time limit.
+    #[serde(default)]
+    pub used_seconds: i64,
+    /// Exit codes that end the run at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fail_on: Vec<i32>,
+    /// As few members as this do, when that starts sooner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_members: Option<u32>,
+    /// How often somebody asked for another attempt.
+    #[serde(default)]
+    pub restarts: u32,
     /// The container image.
     pub image: String,
     /// What every member executes.
     pub command: Vec<String>,
-    /// Every attempt, oldest first.
+    /// The last attempts, oldest first.
     pub attempts: Vec<Attempt>,
+    /// When the next attempt begins, RFC 3339: failures are not tried again at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<String>,
+    /// What its members reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
     /// Every reason to wait that holds, the most binding first. Empty when nothing is waited for.
     pub reasons: Vec<Reason>,
 }
@@ -331,6 +364,8 @@ pub enum UsageClass {
     Productive,
     /// GPUs were held, and nothing ran yet: images, volumes.
     Starting,
+    /// The containers ran, and a later attempt had to do it again: it began from a checkpoint of before.
+    Lost,
     /// Nobody held them.
     NodeIdle,
 }

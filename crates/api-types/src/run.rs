@@ -1,9 +1,14 @@
 //! `Run`: a batch job of N identical members that start together.
 //!
 //! ```text
-//!   Pending ──► Starting ──► Running ──► Succeeded
-//!      │            │           │  └───► Failed
-//!      └────────────┴───────────┴──────► Stopped     (spec.stop)
+//!      ┌─ the attempt was interrupted, or failed and may be tried again ─┐
+//!      ▼                                                                 │
+//!   Pending ──► Starting ──► Running ────────────────────────────────────┤
+//!      ▲ │          │           │  └───► Succeeded                       │
+//!      │ │          │           └──────► Failed ─── spec.restarts ───► Pending
+//!      │ └──────────┴───────────┴──────► Stopped     (spec.stop)
+//!      │            └───────────┴──────► Paused      (spec.pause)
+//!      └────────────────────────────────────┘
 //! ```
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -13,8 +18,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What to run, with how many GPUs, charged to which queue. Everything but `stop` is fixed at creation: a run is
-/// a record, and a changed run is another run.
+pub use crate::attempt::{Attempt, AttemptOutcome, LostWork};
+pub use crate::progress::{Checkpoint, Load, Progress, StepRange};
+
+/// What to run, with how many GPUs, charged to which queue. Everything but `stop`, `pause`, `restarts` and `resumeStep` is
+/// fixed at creation: a run is a record, and a changed run is another run.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "warpyard.dev",
@@ -38,7 +46,10 @@ use utoipa::ToSchema;
 )]
 #[x_kube(
     validation = Rule::new("!(has(oldSelf.stop) && oldSelf.stop) || (has(self.stop) && self.stop)").message("a stopped run stays stopped: submit it again instead"),
-    validation = Rule::new("has(self.queue) == has(oldSelf.queue) && has(self.gpuType) == has(oldSelf.gpuType) && has(self.timeLimitSeconds) == has(oldSelf.timeLimitSeconds) && has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.env) == has(oldSelf.env) && has(self.annotations) == has(oldSelf.annotations)").message("a run's spec is immutable but for stop: submit another run"),
+    validation = Rule::new("has(self.queue) == has(oldSelf.queue) && has(self.gpuType) == has(oldSelf.gpuType) && has(self.timeLimitSeconds) == has(oldSelf.timeLimitSeconds) && has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.env) == has(oldSelf.env) && has(self.annotations) == has(oldSelf.annotations) && has(self.checkpoint) == has(oldSelf.checkpoint) && has(self.graceSeconds) == has(oldSelf.graceSeconds) && has(self.minMembers) == has(oldSelf.minMembers) && has(self.failOn) == has(oldSelf.failOn)").message("a run's spec is immutable but for stop, pause, restarts and resumeStep: submit another run"),
+    validation = Rule::new("self.restarts >= oldSelf.restarts").message("restarts only grows: each step of it begins another attempt"),
+    validation = Rule::new("!has(self.minMembers) || self.minMembers <= self.members").message("minMembers must be at most members"),
+    validation = Rule::new("!has(self.resumeStep) || has(self.checkpoint) || (has(oldSelf.resumeStep) && oldSelf.resumeStep == self.resumeStep)").message("resumeStep needs a checkpoint: this run keeps none"),
     validation = Rule::new("self.gpusPerMember > 0 || !has(self.gpuType)").message("gpuType without GPUs: set gpusPerMember, or leave gpuType out"),
 )]
 #[serde(rename_all = "camelCase")]
@@ -66,11 +77,36 @@ pub struct RunSpec {
     #[serde(default)]
     #[x_kube(validation = immutable())]
     pub priority: PriorityTier,
-    /// How long each member may run, in seconds.
+    /// How long it may run, in seconds, over all attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     #[x_kube(validation = immutable())]
     pub time_limit_seconds: Option<i64>,
+    /// Where it keeps its checkpoints. Without it every attempt starts from the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = immutable())]
+    pub checkpoint: Option<CheckpointVolume>,
+    /// How long a member may take to save and leave after it was told to, in seconds. Without it, 30.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3600))]
+    #[x_kube(validation = immutable())]
+    pub grace_seconds: Option<u32>,
+    /// How often it is tried again after failures of its own. What the machines do costs none of them.
+    #[serde(default)]
+    #[schemars(range(max = 100))]
+    #[x_kube(validation = immutable())]
+    pub retries: u32,
+    /// Exit codes that end the run at once, whatever retries are left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(range(min = 1, max = 255)))]
+    #[x_kube(validation = immutable())]
+    pub fail_on: Vec<i32>,
+    /// With fewer members than `members`, down to this many, it goes on when that starts sooner; it grows again when
+    /// there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000))]
+    #[x_kube(validation = immutable())]
+    pub min_members: Option<u32>,
     /// The container image.
     #[schemars(length(min = 1, max = 1024))]
     #[x_kube(validation = immutable())]
@@ -104,6 +140,26 @@ pub struct RunSpec {
     /// Set to true to stop the run; its record stays.
     #[serde(default)]
     pub stop: bool,
+    /// Set to true to save and give the GPUs back, and to false to go on.
+    #[serde(default)]
+    pub pause: bool,
+    /// Each step of this number begins another attempt: of a run that failed, and of one that goes on, which is told to
+    /// save first.
+    #[serde(default)]
+    pub restarts: u32,
+    /// The step that the attempt begun by the last change of `restarts` resumes from; 0 is the beginning. Without it, the
+    /// newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 9_007_199_254_740_991_i64))]
+    pub resume_step: Option<i64>,
+}
+
+/// Where a run keeps its checkpoints: a folder of its own on a volume that all members share and that outlives them.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointVolume {
+    /// The `PersistentVolumeClaim`, in the run's namespace.
+    #[schemars(length(min = 1, max = 63))]
+    pub claim: String,
 }
 
 /// One environment variable.
@@ -182,7 +238,8 @@ impl PriorityTier {
     }
 }
 
-/// What has become of the run. `waiting` belongs to the scheduler, everything else to the controllers.
+/// What has become of the run. `waiting` belongs to the scheduler, `progress` to the API server, everything else to the
+/// controllers.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RunStatus {
@@ -198,7 +255,7 @@ pub struct RunStatus {
     /// A sentence on why it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Every attempt, oldest first. An attempt is written here before its Job is created.
+    /// The last attempts, oldest first. An attempt is written here before its Job is created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
     /// How the members of the last attempt fare.
@@ -214,6 +271,21 @@ pub struct RunStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// `spec.restarts` as far as it was followed.
+    #[serde(default)]
+    pub restarts: u32,
+    /// Failures of its own since it was submitted or begun again on request: each costs a retry.
+    #[serde(default)]
+    pub failures: u32,
+    /// For how long attempts that are over have run, in seconds: it counts against the time limit.
+    #[serde(default)]
+    pub used_seconds: i64,
+    /// When the next attempt begins: failures are not tried again at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<Time>,
+    /// What its members reported. Written by the API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
     /// Why the run has no GPUs yet. Written by the scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
@@ -235,6 +307,8 @@ pub enum RunPhase {
     Failed,
     /// Somebody stopped it.
     Stopped,
+    /// Somebody paused it: it holds nothing, and goes on when asked.
+    Paused,
 }
 
 impl RunPhase {
@@ -242,38 +316,6 @@ impl RunPhase {
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Stopped)
     }
-}
-
-/// One attempt: one Indexed Job.
-#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct Attempt {
-    /// From 1.
-    pub number: u32,
-    /// The Job's name, which is also the headless Service's.
-    pub job_name: String,
-    /// The Job's UID, once it was seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub job_uid: Option<String>,
-    /// How it ended; absent while it goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<AttemptOutcome>,
-    /// A sentence on how it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-}
-
-/// How an attempt ended.
-#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptOutcome {
-    /// Every member exited with 0.
-    Succeeded,
-    /// A member failed.
-    Failed,
-    /// Its Job was deleted from outside.
-    Deleted,
-    /// The user asked.
-    Stopped,
 }
 
 /// Members by state; they add up to the run's members once the Job has created all pods.
@@ -356,5 +398,6 @@ impl Reason {
 }
 
 fn immutable() -> Rule {
-    Rule::new("self == oldSelf").message("a run's spec is immutable but for stop: submit another run")
+    Rule::new("self == oldSelf")
+        .message("a run's spec is immutable but for stop, pause, restarts and resumeStep: submit another run")
 }

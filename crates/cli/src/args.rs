@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::day::DaySpec;
+use crate::logs::SinceSpec;
 use crate::simulate::SimulateArgs;
 
 /// Submit GPU runs, see why they wait, stop them.
@@ -79,8 +80,18 @@ pub enum Command {
     Show(RunArgs),
     /// Say why a run waits, or how it fares. Exits with 7 if it can never start as it is.
     Why(RunArgs),
+    /// Show what the members of a run print, on one clock over all attempts.
+    ///
+    /// A line is: when (UTC), attempt/member, what. The first member of an attempt that failed is marked with ✗.
+    Logs(LogsArgs),
     /// Stop a run; its record stays.
     Stop(RunArgs),
+    /// Pause a run: its members save and leave, and its GPUs are free until it is resumed.
+    Pause(RunArgs),
+    /// Let a paused run go on; with --from, begin it again from a step, whether it is paused, goes on or failed.
+    Resume(ResumeArgs),
+    /// Try a run again that failed, from its newest checkpoint.
+    Retry(RunArgs),
     /// List queues: what they own, hold, spent, and who waits.
     Queues,
     /// Show the board: queues as a tree with what each holds and is due, and who waits, in order.
@@ -163,6 +174,41 @@ pub struct RunArgs {
     pub run: String,
 }
 
+/// Arguments of `logs`.
+#[derive(Args, Clone, Debug)]
+pub struct LogsArgs {
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Only of this attempt.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempt: Option<u32>,
+    /// Only of this member.
+    #[arg(long, value_name = "INDEX")]
+    pub member: Option<u32>,
+    /// Only what was printed in the last so long, such as 10m, or after a time, such as 2026-11-01T10:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<SinceSpec>,
+    /// The most lines of each member, from the end.
+    #[arg(long, default_value_t = 1_000, value_name = "LINES", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub tail: u16,
+    /// Go on as the members print, until the run is over.
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+/// Arguments of `resume`.
+#[derive(Args, Clone, Debug)]
+pub struct ResumeArgs {
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Begin another attempt from this step, of which there must be a checkpoint; 0 is the beginning. A run that goes on
+    /// saves first.
+    #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(i64).range(0..=9_007_199_254_740_991))]
+    pub from: Option<i64>,
+}
+
 /// Arguments of `cost`.
 #[derive(Args, Clone, Debug)]
 pub struct CostArgs {
@@ -225,6 +271,7 @@ fn phase_parser() -> impl TypedValueParser<Value = RunPhase> {
         ("succeeded", RunPhase::Succeeded),
         ("failed", RunPhase::Failed),
         ("stopped", RunPhase::Stopped),
+        ("paused", RunPhase::Paused),
     ];
     PossibleValuesParser::new(phases.map(|(name, _)| name)).map(move |text| {
         let text = text.to_ascii_lowercase();
@@ -282,6 +329,12 @@ mod tests {
             vec!["cost", "--watch"],
             vec!["cost", "--since", "soon"],
             vec!["cost", "--by", "colour"],
+            vec!["resume", "a", "--from", "-1"],
+            vec!["resume", "--from", "1"],
+            vec!["logs", "a", "--since", "yesterday"],
+            vec!["logs", "a", "--tail", "0"],
+            vec!["logs", "a", "--attempt", "0"],
+            vec!["retry", "a", "--from", "1"],
             vec!["fly"],
         ] {
             assert_eq!(parse(&arguments).expect_err("wrong usage").exit_code(), 2, "{arguments:?}");

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::args::{BoardArgs, Cli, Command, LsArgs, OutputFormat, RunArgs, SubmitArgs};
 use crate::exit::{Exit, Failure, Output};
 use crate::session::Session;
-use crate::{cost, job_file, render, render_board, simulate, wait};
+use crate::{asks, cost, job_file, logs, render, render_board, render_run, simulate, wait};
 
 /// The largest page the server gives.
 const PAGE_MAX: u32 = 500;
@@ -48,7 +48,11 @@ pub async fn run(cli: Cli) -> Result<Output, Failure> {
         Command::Ls(args) => ls(&session, format, &args).await,
         Command::Show(args) => show(&session, format, &args).await,
         Command::Why(args) => why(&session, format, &args).await,
-        Command::Stop(args) => stop(&session, format, &args).await,
+        Command::Logs(args) => logs::logs(&session, format, &args).await,
+        Command::Stop(args) => asks::stop(&session, format, &args).await,
+        Command::Pause(args) => asks::pause(&session, format, &args).await,
+        Command::Resume(args) => asks::resume(&session, format, &args).await,
+        Command::Retry(args) => asks::retry(&session, format, &args).await,
         Command::Queues => queues(&session, format).await,
         Command::Queue(args) => board(&session, format, &args).await,
         Command::Snapshot => snapshot(&session).await,
@@ -158,7 +162,7 @@ async fn show(session: &Session, format: OutputFormat, args: &RunArgs) -> Result
         return show_run(format, &client.get_run(namespace, name).await?);
     }
     let (run, cost) = tokio::join!(client.get_run(namespace, name), cost::if_known(&client, namespace, name));
-    Ok(Output::data(render::run(&run?, cost.as_ref(), Timestamp::now())))
+    Ok(Output::data(render_run::run(&run?, cost.as_ref(), Timestamp::now())))
 }
 
 async fn why(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<Output, Failure> {
@@ -187,17 +191,6 @@ async fn explain(client: &Client, namespace: &str, name: &str) -> Result<Why, Fa
         why = client.explain_run(namespace, name).await?;
     }
     Ok(why)
-}
-
-async fn stop(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<Output, Failure> {
-    let (namespace, name) = session.run_name(&args.run)?;
-    let run = session.client()?.stop_run(namespace, name).await?;
-    let note = if run.summary.phase.is_final() {
-        format!("{} was over already.\n", full_name(&run.summary))
-    } else {
-        format!("{} will stop.\n", full_name(&run.summary))
-    };
-    Ok(Output::data(submitted(format, &run)?).note(note))
 }
 
 async fn queues(session: &Session, format: OutputFormat) -> Result<Output, Failure> {
@@ -243,13 +236,13 @@ async fn snapshot(session: &Session) -> Result<Output, Failure> {
 
 fn show_run(format: OutputFormat, run: &RunView) -> Result<Output, Failure> {
     Ok(Output::data(match format {
-        OutputFormat::Table => render::run(run, None, Timestamp::now()),
+        OutputFormat::Table => render_run::run(run, None, Timestamp::now()),
         _ => print(format, run, || full_name(&run.summary))?,
     }))
 }
 
 /// After a write, people and scripts want the name.
-fn submitted(format: OutputFormat, run: &RunView) -> Result<String, Failure> {
+pub(crate) fn submitted(format: OutputFormat, run: &RunView) -> Result<String, Failure> {
     let format = if format == OutputFormat::Table { OutputFormat::Name } else { format };
     print(format, run, || full_name(&run.summary))
 }
@@ -261,7 +254,7 @@ fn next_steps(run: &RunSummary) -> String {
     let gpus = render::gpus(run.members, run.gpus_per_member, run.gpu_type.as_deref());
     let unit = if (run.members, run.gpus_per_member) == (1, 1) { "GPU" } else { "GPUs" };
     format!(
-        "Submitted{queue}: {gpus} {unit}.\n\nnext:\n  warpyard why {name}\n  warpyard show {name}\n  warpyard cost {name}\n  warpyard stop {name}\n"
+        "Submitted{queue}: {gpus} {unit}.\n\nnext:\n  warpyard why {name}\n  warpyard show {name}\n  warpyard logs -f {name}\n  warpyard cost {name}\n  warpyard stop {name}\n"
     )
 }
 
@@ -287,6 +280,6 @@ pub(crate) fn names(names: impl Iterator<Item = String>) -> String {
     names.map(|name| name + "\n").collect()
 }
 
-fn full_name(run: &RunSummary) -> String {
+pub(crate) fn full_name(run: &RunSummary) -> String {
     format!("{}/{}", run.namespace, run.name)
 }

@@ -10,17 +10,22 @@
 //! `simulate` talks to no server at all.
 
 pub mod args;
+pub mod asks;
 pub mod commands;
 pub mod config;
 pub mod cost;
 pub mod day;
 pub mod exit;
 pub mod job_file;
+pub mod logs;
 pub mod money;
 pub mod reference;
 pub mod render;
+pub mod render_attempts;
 pub mod render_board;
 pub mod render_cost;
+pub mod render_logs;
+pub mod render_run;
 pub mod session;
 pub mod simulate;
 pub mod wait;

@@ -2,12 +2,12 @@
 
 use api_types::RunPhase;
 use api_types::price_sheet::Spend;
-use api_types::rest::{QueueView, RunCostView, RunSummary, RunView, Why};
+use api_types::rest::{QueueView, RunSummary, Why};
 use api_types::run::Reason;
 use comfy_table::{CellAlignment, Table, presets};
 use jiff::Timestamp;
 
-use crate::{money, render_board, render_cost};
+use crate::{money, render_board};
 
 /// `warpyard ls`; with namespaces if the list has several.
 pub fn runs(runs: &[RunSummary], with_namespace: bool, now: Timestamp) -> String {
@@ -19,7 +19,7 @@ pub fn runs(runs: &[RunSummary], with_namespace: bool, now: Timestamp) -> String
         let mut row = vec![
             run.name.clone(),
             run.queue.clone().unwrap_or_else(none),
-            state(run.phase, run.stop),
+            state(run),
             gpus(run.members, run.gpus_per_member, run.gpu_type.as_deref()),
             since(&run.created_at, now),
             why_short(run),
@@ -54,46 +54,6 @@ pub fn queues(queues: &[QueueView]) -> String {
         row
     });
     table(header, rows)
-}
-
-/// `warpyard show`; with the cost if a ledger keeps it.
-pub fn run(view: &RunView, cost: Option<&RunCostView>, now: Timestamp) -> String {
-    let run = &view.summary;
-    let time = |at: &String| format!("{at} ({} ago)", since(at, now));
-    let mut lines = vec![
-        ("Run", format!("{}/{}", run.namespace, run.name)),
-        ("State", state(run.phase, run.stop)),
-        ("Queue", run.queue.clone().unwrap_or_else(none)),
-        ("GPUs", gpus(run.members, run.gpus_per_member, run.gpu_type.as_deref())),
-        ("Members", members(view)),
-        ("Priority", format!("{:?}", run.priority).to_lowercase()),
-    ];
-    lines.extend(view.time_limit_seconds.map(|seconds| ("Time limit", period(seconds))));
-    lines.push(("Image", view.image.clone()));
-    lines.push(("Command", view.command.join(" ")));
-    let by = view.summary.submitted_by.as_ref().map_or(String::new(), |user| format!(" by {user}"));
-    lines.push(("Submitted", format!("{}{by}", time(&run.created_at))));
-    lines.extend(run.started_at.as_ref().map(|at| ("Started", time(at))));
-    lines.extend(run.finished_at.as_ref().map(|at| ("Finished", time(at))));
-    lines.extend(cost.and_then(render_cost::so_far).map(|cost| ("Cost", cost)));
-    for attempt in &view.attempts {
-        let outcome =
-            attempt.outcome.map_or("goes on".to_owned(), |outcome| format!("{outcome:?}").to_lowercase());
-        let message = attempt.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
-        lines.push(("Attempt", format!("{} as {}: {outcome}{message}", attempt.number, attempt.job_name)));
-    }
-    let mut text = String::new();
-    for (label, value) in lines {
-        // A command of several lines stays within its column.
-        text.push_str(&labelled(label, &clean_lines(&value).replace('\n', "\n            ")));
-    }
-    for reason in &view.reasons {
-        text.push_str(&reason_line(reason));
-    }
-    if view.reasons.is_empty() {
-        text.extend(run.message.as_ref().map(|message| labelled("Why", &clean(message))));
-    }
-    text
 }
 
 /// `warpyard why`.
@@ -172,10 +132,11 @@ fn how_it_fares(why: &Why) -> String {
             message.unwrap_or_else(|| format!("{} of {all} members failed", counts.failed))
         ),
         RunPhase::Stopped => format!(" ✗ {}\n", message.unwrap_or_else(|| "somebody stopped it".to_owned())),
+        RunPhase::Paused => " … paused: `warpyard resume` lets it go on\n".to_owned(),
     }
 }
 
-fn reason_line(reason: &Reason) -> String {
+pub(crate) fn reason_line(reason: &Reason) -> String {
     let never = if reason.never { " (waiting will not help)" } else { "" };
     // Room is on its way: that is no obstacle.
     let mark = if matches!(reason.code.as_str(), "ReclaimsAt" | "AwaitsVictims") { "→" } else { "✗" };
@@ -214,24 +175,16 @@ fn why_short(run: &RunSummary) -> String {
     }
 }
 
-fn state(phase: RunPhase, stop: bool) -> String {
-    if stop && !phase.is_final() { "Stopping".to_owned() } else { format!("{phase:?}") }
-}
-
-fn members(view: &RunView) -> String {
-    let counts = view.summary.member_counts;
-    let parts: Vec<String> = [
-        (counts.waiting, "waiting"),
-        (counts.starting, "starting"),
-        (counts.running, "running"),
-        (counts.succeeded, "succeeded"),
-        (counts.failed, "failed"),
-    ]
-    .into_iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, what)| format!("{count} {what}"))
-    .collect();
-    if parts.is_empty() { format!("{}, none created yet", view.summary.members) } else { parts.join(", ") }
+/// Where the run is, or goes because somebody asked.
+pub(crate) fn state(run: &RunSummary) -> String {
+    match (run.phase, run.stop, run.pause) {
+        (phase, _, _) if phase.is_final() => format!("{phase:?}"),
+        (_, true, _) => "Stopping".to_owned(),
+        (RunPhase::Paused, _, false) => "Resuming".to_owned(),
+        (RunPhase::Paused, _, true) => "Paused".to_owned(),
+        (_, _, true) => "Pausing".to_owned(),
+        (phase, _, _) => format!("{phase:?}"),
+    }
 }
 
 pub(crate) fn queue_gpus(queue: &QueueView) -> String {
@@ -285,7 +238,7 @@ pub(crate) fn since(time: &str, now: Timestamp) -> String {
     between(time, &now.to_string())
 }
 
-fn between(from: &str, to: &str) -> String {
+pub(crate) fn between(from: &str, to: &str) -> String {
     match (from.parse::<Timestamp>(), to.parse::<Timestamp>()) {
         (Ok(from), Ok(to)) => period(to.as_second().saturating_sub(from.as_second())),
         _ => none(),

@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 
 use api_types::Spend;
-use api_types::rest::{Cost, QueueView, RunCostView, RunSummary, RunView, Why};
-use api_types::run::{Attempt, AttemptOutcome, MemberCounts, Reason};
+use api_types::rest::{QueueView, RunSummary, Why};
+use api_types::run::{MemberCounts, Reason};
 use api_types::{PriorityTier, RunPhase};
 use cluster_model::plan::WaitReason;
 use jiff::Timestamp;
 
-use super::{clean, counted, gpus, period, queues, run, runs, topic, why};
+use super::{clean, counted, gpus, period, queues, runs, state, topic, why};
 
 fn now() -> Timestamp {
     "2026-01-01T12:14:00Z".parse().expect("a time")
@@ -23,6 +23,7 @@ fn summary(name: &str, phase: RunPhase) -> RunSummary {
         reason: None,
         message: None,
         stop: false,
+        pause: false,
         members: 4,
         gpus_per_member: 8,
         gpu_type: Some("H100".to_owned()),
@@ -79,6 +80,21 @@ fn ls_is_a_table_with_the_reason_last() {
     NAMESPACE   NAME       QUEUE   STATE     GPUS       AGE   WHY
     team-nlp    llama-ft   nlp     Pending   4×8 H100   14m   queue nlp holds 40 of 48 H100; asks 32
     ");
+}
+
+#[test]
+fn a_state_says_where_the_run_goes_when_somebody_asked() {
+    for (phase, stop, pause, expect) in [
+        (RunPhase::Running, false, false, "Running"),
+        (RunPhase::Running, false, true, "Pausing"),
+        (RunPhase::Running, true, true, "Stopping"),
+        (RunPhase::Paused, false, true, "Paused"),
+        (RunPhase::Paused, false, false, "Resuming"),
+        (RunPhase::Paused, true, true, "Stopping"),
+        (RunPhase::Failed, true, true, "Failed"),
+    ] {
+        assert_eq!(state(&RunSummary { stop, pause, ..summary("a", phase) }), expect);
+    }
 }
 
 #[test]
@@ -147,60 +163,6 @@ fn why_of_a_run_that_does_not_wait_says_how_it_fares() {
      … the scheduler has not looked at it yet
     SUCCEEDED 14m ago · queue nlp
      ✓ every member ended well
-    ");
-}
-
-#[test]
-fn show_says_all_that_is_known() {
-    let view = RunView {
-        summary: RunSummary {
-            member_counts: MemberCounts { waiting: 4, ..MemberCounts::default() },
-            submitted_by: Some("alice".to_owned()),
-            ..summary("llama-ft", RunPhase::Pending)
-        },
-        time_limit_seconds: Some(86_400),
-        image: "pytorch:2".to_owned(),
-        command: vec!["/bin/sh".to_owned(), "-c".to_owned(), "set -e\ntorchrun train.py".to_owned()],
-        attempts: vec![Attempt {
-            number: 1,
-            job_name: "llama-ft-1".to_owned(),
-            outcome: Some(AttemptOutcome::Failed),
-            message: Some("node vanished".to_owned()),
-            ..Attempt::default()
-        }],
-        reasons: vec![quota()],
-    };
-    let cost = RunCostView {
-        namespace: "team-nlp".to_owned(),
-        name: "llama-ft".to_owned(),
-        currency: Some("USD".to_owned()),
-        as_of: now().to_string(),
-        total: Cost {
-            amount: "12.34".to_owned(),
-            per_hour: "2.99".to_owned(),
-            gpu_seconds: 14_858,
-            unpriced_gpu_seconds: 0,
-        },
-        classes: vec![],
-        attempts: vec![],
-    };
-    let cost_line = "Cost        12.34 USD so far (2.99 USD/h)\n";
-    assert_eq!(run(&view, Some(&cost), now()).replace(cost_line, ""), run(&view, None, now()));
-    assert!(run(&view, Some(&cost), now()).contains(cost_line));
-    insta::assert_snapshot!(run(&view, None, now()), @r"
-    Run         team-nlp/llama-ft
-    State       Pending
-    Queue       nlp
-    GPUs        4×8 H100
-    Members     4 waiting
-    Priority    research
-    Time limit  24h
-    Image       pytorch:2
-    Command     /bin/sh -c set -e
-                torchrun train.py
-    Submitted   2026-01-01T12:00:00Z (14m ago) by alice
-    Attempt     1 as llama-ft-1: failed: node vanished
-     ✗ quota     queue nlp holds 40 of 48 H100; asks 32
     ");
 }
 

@@ -83,7 +83,7 @@ fn verdict(run: &RunView) -> Verdict {
                 .hint(format!("warpyard show {name}")),
         ),
         RunPhase::Stopped => Verdict::Failed(Failure::new(Exit::Failed, format!("`{name}` was stopped"))),
-        RunPhase::Pending | RunPhase::Starting | RunPhase::Running => {
+        RunPhase::Pending | RunPhase::Starting | RunPhase::Running | RunPhase::Paused => {
             match run.reasons.iter().find(|reason| reason.never) {
                 Some(reason) => Verdict::Failed(
                     Failure::new(
@@ -101,8 +101,18 @@ fn verdict(run: &RunView) -> Verdict {
 }
 
 fn news(run: &RunView) -> String {
-    let why = run.reasons.first().map_or(String::new(), |reason| format!(" · {}", clean(&reason.message)));
-    format!("{}{why}", format!("{:?}", run.summary.phase).to_uppercase())
+    let summary = &run.summary;
+    let attempt = run.attempts.last().filter(|attempt| attempt.number > 1);
+    let attempt = attempt.map_or(String::new(), |attempt| format!(" · attempt {}", attempt.number));
+    let why = match (summary.phase, run.reasons.first()) {
+        (RunPhase::Paused, _) => {
+            let name = clean(&format!("{}/{}", summary.namespace, summary.name));
+            format!(" · it goes on when asked: warpyard resume {name}")
+        }
+        (_, Some(reason)) => format!(" · {}", clean(&reason.message)),
+        (_, None) => String::new(),
+    };
+    format!("{}{attempt}{why}", format!("{:?}", summary.phase).to_uppercase())
 }
 
 fn is_passing(error: &Error) -> bool {
@@ -116,10 +126,10 @@ fn is_passing(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use api_types::rest::{RunSummary, RunView};
-    use api_types::run::{MemberCounts, Reason};
+    use api_types::run::{Attempt, MemberCounts, Reason};
     use api_types::{PriorityTier, RunPhase};
 
-    use super::{Verdict, verdict};
+    use super::{Verdict, news, verdict};
     use crate::exit::Exit;
 
     fn run(phase: RunPhase, never: Option<bool>) -> RunView {
@@ -133,6 +143,7 @@ mod tests {
                 reason: None,
                 message: None,
                 stop: false,
+                pause: false,
                 members: 1,
                 gpus_per_member: 1,
                 gpu_type: None,
@@ -143,9 +154,19 @@ mod tests {
                 submitted_by: None,
             },
             time_limit_seconds: None,
+            checkpoint: None,
+            grace_seconds: None,
+            retries: 0,
+            failures: 0,
+            used_seconds: 0,
+            fail_on: vec![],
+            min_members: None,
+            restarts: 0,
             image: String::new(),
             command: vec![],
             attempts: vec![],
+            next_attempt_at: None,
+            progress: None,
             reasons: never.map(|never| Reason { never, ..Reason::default() }).into_iter().collect(),
         }
     }
@@ -162,11 +183,20 @@ mod tests {
             (run(RunPhase::Pending, Some(false)), None),
             (run(RunPhase::Pending, Some(true)), Some(Exit::Never)),
             (run(RunPhase::Running, None), None),
+            (run(RunPhase::Paused, None), None),
             (run(RunPhase::Succeeded, None), Some(Exit::Ok)),
             (run(RunPhase::Failed, None), Some(Exit::Failed)),
             (run(RunPhase::Stopped, None), Some(Exit::Failed)),
         ] {
             assert_eq!(exit(run.clone()), expect, "{run:?}");
         }
+    }
+    #[test]
+    fn whoever_waits_is_told_how_a_paused_run_goes_on_and_which_attempt_it_is() {
+        let attempt = |number| Attempt { number, ..Attempt::default() };
+        let paused = RunView { attempts: vec![attempt(1)], ..run(RunPhase::Paused, None) };
+        assert_eq!(news(&paused), "PAUSED · it goes on when asked: warpyard resume a/b");
+        let again = RunView { attempts: vec![attempt(1), attempt(2)], ..run(RunPhase::Running, None) };
+        assert_eq!(news(&again), "RUNNING · attempt 2");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use api_types::names;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube_core::ObjectMeta;
@@ -427,11 +428,21 @@ fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error
 const VOLUMES_ANYWHERE: [&str; 8] =
     ["configMap", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"];
 
-#[expect(clippy::zero_sized_map_values, reason = "the keys of a JSON object, without its values")]
+#[derive(serde::Deserialize)]
+struct SlimVolume {
+    #[serde(default)]
+    name: String,
+    #[serde(flatten)]
+    #[expect(clippy::zero_sized_map_values, reason = "the keys of a JSON object, without its values")]
+    sources: BTreeMap<String, IgnoredAny>,
+}
+
 fn volume_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let volumes = Option::<Vec<BTreeMap<String, IgnoredAny>>>::deserialize(deserializer)?.unwrap_or_default();
-    let mut kinds: Vec<String> = volumes.into_iter().flat_map(BTreeMap::into_keys).collect();
-    kinds.retain(|kind| kind != "name" && !VOLUMES_ANYWHERE.contains(&kind.as_str()));
+    let mut volumes = Option::<Vec<SlimVolume>>::deserialize(deserializer)?.unwrap_or_default();
+    // The checkpoints of a Run: a volume that all members share, hence one that every node reaches.
+    volumes.retain(|volume| volume.name != names::CHECKPOINT_VOLUME);
+    let mut kinds: Vec<String> = volumes.into_iter().flat_map(|volume| volume.sources.into_keys()).collect();
+    kinds.retain(|kind| !VOLUMES_ANYWHERE.contains(&kind.as_str()));
     kinds.sort();
     kinds.dedup();
     Ok(kinds)

@@ -107,7 +107,8 @@ impl ClusterState {
         if before.is_none() {
             self.count_told(slot, true, |_| true);
         }
-        self.evicted.mark(victim, claimant);
+        let lineages = self.lineages(victim, claimant);
+        self.evicted.mark(victim, lineages);
         self.generation += 1;
     }
 
@@ -118,7 +119,8 @@ impl ClusterState {
         let Some(slot) = self.gangs.slot(victim) else { return };
         if let Some(claimant) = self.gangs.get_mut(slot).evicting.take() {
             self.count_told(slot, false, |_| true);
-            self.evicted.take_back(victim, &claimant);
+            let lineages = self.lineages(victim, &claimant);
+            self.evicted.take_back(victim, lineages);
             self.generation += 1;
         }
     }

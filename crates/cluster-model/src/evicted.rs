@@ -1,7 +1,11 @@
 //! Who gives way at present, and who gave way for whom before.
+//!
+//! What was before is remembered by lineage: a run that gave way comes back in another attempt, which is another gang, and
+//! must not be asked by the same claimant again.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
 use crate::names::GangKey;
 use crate::state::ClusterState;
@@ -12,13 +16,15 @@ const REMEMBERED_MAX: usize = 100_000;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evicted {
     leaving: BTreeSet<GangKey>,
-    /// Victim and claimant.
-    before: BTreeSet<(GangKey, GangKey)>,
+    before: BTreeSet<Pair>,
     /// The same, the oldest first.
-    by_age: VecDeque<(GangKey, GangKey)>,
+    by_age: VecDeque<Pair>,
     /// How often each claimant is among them.
     claimants: HashMap<GangKey, u32>,
 }
+
+/// The lineages of a victim and its claimant.
+pub(crate) type Pair = (GangKey, GangKey);
 
 impl ClusterState {
     /// Gangs that were told to give way and still have a node, by name.
@@ -29,27 +35,46 @@ impl ClusterState {
     /// Whether a gang gave way for another one before, in this life or an earlier one. The oldest evictions are
     /// forgotten at some time.
     pub fn was_evicted_for(&self, victim: &GangKey, claimant: &GangKey) -> bool {
-        !self.evicted.before.is_empty() && self.evicted.before.contains(&(victim.clone(), claimant.clone()))
+        !self.evicted.before.is_empty() && self.evicted.before.contains(&self.lineages(victim, claimant))
     }
 
     /// Whether anybody gave way for a gang before.
     pub fn has_displaced(&self, claimant: &GangKey) -> bool {
-        self.evicted.claimants.contains_key(claimant)
+        !self.evicted.claimants.is_empty() && self.evicted.claimants.contains_key(&self.lineage(claimant))
+    }
+
+    pub(crate) fn lineages(&self, victim: &GangKey, claimant: &GangKey) -> Pair {
+        (self.lineage(victim), self.lineage(claimant))
+    }
+
+    /// What outlives a gang: its run, if it is an attempt of one. No gang's name has a slash, since it is a label.
+    fn lineage(&self, gang: &GangKey) -> GangKey {
+        let lead = self.gangs.slot(gang).map(|slot| self.pod(self.gangs.get(slot).lead()));
+        match lead.and_then(|lead| lead.pod.run.as_ref()) {
+            Some(run) => GangKey::new(Arc::clone(&gang.namespace), format!("run/{run}")),
+            None => gang.clone(),
+        }
     }
 }
 
 impl Evicted {
     /// Victims and claimants, the oldest first.
-    pub fn by_age(&self) -> impl Iterator<Item = &(GangKey, GangKey)> {
+    pub fn by_age(&self) -> impl Iterator<Item = &Pair> {
         self.by_age.iter()
     }
 
-    pub fn mark(&mut self, victim: &GangKey, claimant: &GangKey) {
+    /// A gang, of the lineage that is first in the pair, gives way for the second.
+    pub fn mark(&mut self, victim: &GangKey, pair: Pair) {
         self.leaving.insert(victim.clone());
-        let pair = (victim.clone(), claimant.clone());
+        self.remember(pair);
+    }
+
+    /// Somebody gave way for somebody.
+    pub fn remember(&mut self, pair: Pair) {
         if self.before.insert(pair.clone()) {
+            let claimant = pair.1.clone();
             self.by_age.push_back(pair);
-            *self.claimants.entry(claimant.clone()).or_default() += 1;
+            *self.claimants.entry(claimant).or_default() += 1;
         }
         if self.by_age.len() > REMEMBERED_MAX
             && let Some(oldest) = self.by_age.pop_front()
@@ -60,9 +85,8 @@ impl Evicted {
     }
 
     /// Forgets that a gang was marked for a claimant.
-    pub fn take_back(&mut self, victim: &GangKey, claimant: &GangKey) {
+    pub fn take_back(&mut self, victim: &GangKey, pair: Pair) {
         self.leaving.remove(victim);
-        let pair = (victim.clone(), claimant.clone());
         if self.before.remove(&pair) {
             // It is among the last ones.
             if let Some(at) = self.by_age.iter().rposition(|other| *other == pair) {

@@ -131,10 +131,7 @@ impl ClusterState {
         for SavedPod { pod, decision, stand_in } in saved.pods {
             state.restore_pod(pod, decision, stand_in);
         }
-        for pair in &saved.evicted {
-            state.evicted.mark(&pair.0, &pair.1);
-            state.evicted.unmark(&pair.0);
-        }
+        saved.evicted.into_iter().for_each(|pair| state.evicted.remember(pair));
         // Pod by pod, a gang may have seemed to run while half of it was there.
         state.gangs.forget_runs();
         saved.gangs.into_iter().for_each(|gang| state.restore_gang(gang));
@@ -180,7 +177,8 @@ impl ClusterState {
         let Some(slot) = self.gangs.slot(&saved.gang) else { return };
         self.note_ended(&saved.gang, saved.ended);
         if let Some(claimant) = &saved.evicting {
-            self.evicted.mark(&saved.gang, claimant);
+            let lineages = self.lineages(&saved.gang, claimant);
+            self.evicted.mark(&saved.gang, lineages);
         }
         let gang = self.gangs.get_mut(slot);
         (gang.evicting, gang.run) = (saved.evicting, saved.run);

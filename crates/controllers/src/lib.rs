@@ -13,6 +13,7 @@
 
 pub mod members;
 pub mod meter;
+pub mod nodes;
 pub mod run;
 pub mod service;
 pub mod watches;

@@ -10,6 +10,7 @@ use api_types::names::{CONTROLLERS_LEASE, SYSTEM_NAMESPACE};
 use clap::Parser;
 use controllers::meter::Meter;
 use controllers::meter::metrics::Metrics as MeterMetrics;
+use controllers::run::reporting::Reporting;
 use controllers::service::{self, Metrics};
 use prometheus_client::registry::Registry;
 use service_kit::args::{CommonArgs, LeaseArgs};
@@ -32,6 +33,8 @@ struct Args {
     lease: LeaseArgs,
     #[command(flatten)]
     ledger: LedgerArgs,
+    #[command(flatten)]
+    reporting: ReportingArgs,
 }
 
 /// Where the bill is kept. Without a database nothing is metered, and everything else works.
@@ -59,15 +62,39 @@ impl LedgerArgs {
     }
 }
 
+/// Where members report what they have done. Without an address they report nothing, and everything else works.
+#[derive(clap::Args, Debug)]
+struct ReportingArgs {
+    /// The API server's URL as members reach it, with https.
+    #[arg(long, value_name = "URL")]
+    report_url: Option<String>,
+    /// File with the authority, PEM, that signed its certificate. Without it, those that an image knows.
+    #[arg(long, value_name = "FILE", requires = "report_url")]
+    report_ca_file: Option<PathBuf>,
+}
+
+impl ReportingArgs {
+    fn open(&self) -> anyhow::Result<Option<Reporting>> {
+        let Some(url) = &self.report_url else { return Ok(None) };
+        let read = |file: &PathBuf| {
+            std::fs::read_to_string(file)
+                .with_context(|| format!("failed to read the authority in {}", file.display()))
+        };
+        let ca = self.report_ca_file.as_ref().map(read).transpose()?;
+        Ok(Some(Reporting::new(url, ca)?))
+    }
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let Args { common, lease, ledger: ledger_args } = Args::parse();
+    let Args { common, lease, ledger: ledger_args, reporting } = Args::parse();
     logs::init(common.log_format);
     let stop = shutdown::on_signal()?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let meter_metrics = MeterMetrics::register(&mut registry);
     let ledger = ledger_args.open()?;
+    let reporting = reporting.open()?;
     if let Some(file) = &ledger_args.migrate_url_file {
         // Not only by the leader: two at once are harmless.
         tokio::spawn(migrate(read_url(file)?));
@@ -89,7 +116,7 @@ async fn main() -> anyhow::Result<()> {
     readiness.not_ready("fills its caches");
     let lost = held.lost();
     let ledger = ledger.map(|ledger| (ledger, Arc::new(Meter::new(meter_metrics))));
-    let work = service::run(client::watching(&config)?, metrics, ledger, stop, || {
+    let work = service::run(client::watching(&config)?, metrics, ledger, reporting, stop, || {
         readiness.ready();
         info!("Controlling runs.");
     });

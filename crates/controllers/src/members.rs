@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{PoisonError, RwLock};
 
 use cluster_convert::SlimPod;
+use indexmap::IndexMap;
+use jiff::Timestamp;
 use kube::runtime::watcher::Event;
 
 use crate::run::member::{Member, member_of};
@@ -19,6 +21,10 @@ pub struct RunKey {
 
 type ByRun = HashMap<RunKey, BTreeMap<String, Member>>;
 
+/// Jobs whose last exits are remembered: 100 bytes each. An attempt's end is written within a second or so of its last
+/// pod's, and a burst of 16,384 ends in a second is beyond what a cluster can do.
+const EXITS_MAX: usize = 16_384;
+
 /// The members of every Run, by pod name.
 #[derive(Debug, Default)]
 pub struct Members {
@@ -30,6 +36,19 @@ struct Index {
     runs: ByRun,
     /// What a list has brought so far; it replaces `runs` when it is complete, so that nobody sees half a list.
     listing: ByRun,
+    /// When the last pod of a Job that is gone had ended, by the Job's UID; the latest that was told comes last.
+    exits: IndexMap<String, Timestamp>,
+}
+
+impl Index {
+    fn note_exit(&mut self, member: &Member) {
+        let Some(at) = member.exit.as_ref().and_then(|exit| exit.at) else { return };
+        let known = self.exits.shift_remove(&member.job_uid);
+        self.exits.insert(member.job_uid.clone(), known.map_or(at, |known| known.max(at)));
+        if self.exits.len() > EXITS_MAX {
+            self.exits.shift_remove_index(0);
+        }
+    }
 }
 
 impl Members {
@@ -37,6 +56,33 @@ impl Members {
     pub fn of(&self, run: &RunKey) -> Vec<Member> {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         index.runs.get(run).map(|members| members.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// When the last of the Job's pods that are gone had ended, as they said before they went: a pod may go before anybody
+    /// has looked at its end.
+    pub fn last_exit(&self, job_uid: &str) -> Option<Timestamp> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.exits.get(job_uid).copied()
+    }
+
+    /// GPUs that members hold, by node. It looks at every pod of every Run.
+    pub fn gpus_by_node(&self) -> BTreeMap<String, u32> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let mut held = BTreeMap::new();
+        for member in index.runs.values().flat_map(BTreeMap::values).filter(|member| !member.is_over()) {
+            if let Some(node) = &member.node {
+                *held.entry(node.clone()).or_default() += member.gpus;
+            }
+        }
+        held
+    }
+
+    /// The Runs with a member on one of these nodes. It looks at every pod of every Run, so ask rarely.
+    pub fn on_nodes(&self, nodes: &BTreeSet<String>) -> BTreeSet<RunKey> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let is_on = |member: &Member| member.node.as_ref().is_some_and(|node| nodes.contains(node));
+        let runs = index.runs.iter().filter(|(_, members)| members.values().any(is_on));
+        runs.map(|(run, _)| run.clone()).collect()
     }
 
     /// Takes in what the watch said; returns the Runs whose members changed.
@@ -67,6 +113,7 @@ impl Members {
             }
             Event::Delete(pod) => {
                 if let Some((run, member)) = member_of(pod) {
+                    index.note_exit(&member);
                     if let Some(members) = index.runs.get_mut(&run) {
                         members.remove(&member.pod);
                         if members.is_empty() {
@@ -118,6 +165,26 @@ mod tests {
         members.apply(&Event::InitApply(pod("b", "b-0", "Running")));
         assert_eq!(members.apply(&Event::InitDone), [key("a"), key("b")].into());
         assert!(members.of(&key("a")).is_empty());
+    }
+
+    #[test]
+    fn the_last_exit_of_a_job_outlives_its_pods() {
+        let members = Members::default();
+        let ended = |name: &str, second: i64| {
+            let at = crate::run::testing::at(second).to_string();
+            let state = json!({ "terminated": { "exitCode": 75, "finishedAt": at } });
+            let status =
+                json!({ "phase": "Failed", "containerStatuses": [{ "name": "main", "state": state }] });
+            SlimPod { status: serde_json::from_value(status).unwrap(), ..pod("a", name, "Failed") }
+        };
+        members.apply(&Event::Apply(ended("a-0", 9)));
+        assert_eq!(members.last_exit("job"), None, "it is still there to say so");
+        for (name, second) in [("a-0", 9), ("a-1", 12), ("a-2", 7)] {
+            members.apply(&Event::Delete(ended(name, second)));
+        }
+        members.apply(&Event::Delete(pod("a", "a-3", "Running")));
+        assert_eq!(members.last_exit("job"), Some(crate::run::testing::at(12)));
+        assert_eq!(members.last_exit("another"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! ```text
 //!   watch pods, nodes ─► observe (pure) ─► state (pure): joined records, what the ledger may not have
 //!                                            │ flush, twice a second at most
+//!   watch runs ─► lost (pure) ────────────►  ├─► Ledger::record_lost: what attempts did in vain
 //!   watch price sheets ─► prices (pure) ──►  ├─► Ledger::record ─► Ledger::post
 //!   watch queues ─► queues (pure) ────────►  ├─► finalizer: pods whose end is recorded may go
 //!                                            └─► spend: Queue.status.spend
@@ -14,6 +15,7 @@
 
 pub mod finalizer;
 mod flush;
+pub mod lost;
 pub mod metrics;
 pub mod observe;
 pub mod prices;
@@ -23,7 +25,7 @@ pub mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api_types::{PriceSheet, Queue};
+use api_types::{PriceSheet, Queue, Run};
 use cluster_convert::{SlimNode, SlimPod};
 use costing::Moment;
 use futures::StreamExt;
@@ -34,6 +36,7 @@ use store::Ledger;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::lost::Lost;
 use self::metrics::Metrics;
 use self::prices::Sheets;
 use self::queues::Queues;
@@ -44,6 +47,7 @@ use crate::watches::{objects, whole_objects};
 #[derive(Debug)]
 pub struct Meter {
     state: Mutex<State>,
+    lost: Mutex<Lost>,
     queues: Mutex<Queues>,
     sheets: Mutex<Sheets>,
     sight: watch::Sender<Sight>,
@@ -85,6 +89,7 @@ impl Meter {
     pub fn new(metrics: Metrics) -> Self {
         Self {
             state: Mutex::default(),
+            lost: Mutex::default(),
             queues: Mutex::default(),
             sheets: Mutex::default(),
             sight: watch::Sender::default(),
@@ -97,6 +102,18 @@ impl Meter {
     pub fn pod_event(&self, event: &Event<SlimPod>) {
         lock(&self.state).pod_event(event, now());
         self.saw(|sight| &mut sight.pods, event);
+    }
+
+    /// What the watch of Runs said; it is the Run controller's too.
+    pub fn run_event(&self, event: &Event<Run>) {
+        let has_news = {
+            let mut lost = lock(&self.lost);
+            lost.run_event(event);
+            lost.has_news()
+        };
+        if has_news {
+            self.wake.notify_one();
+        }
     }
 
     /// The watch of pods failed; it is being tried again.

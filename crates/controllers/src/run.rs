@@ -9,44 +9,59 @@
 //! in this process or another, goes on from the objects alone.
 
 pub mod apply;
+pub mod attempts;
+pub mod backoff;
 pub mod build;
 pub mod decide;
 pub mod dereference;
+pub mod elastic;
 pub mod environment;
+pub mod failure;
+pub mod interruption;
 pub mod job;
+pub mod lost;
 pub mod member;
+pub mod reporting;
+pub mod saved;
+pub mod sight;
 pub mod status;
 pub mod teardown;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod validate;
+mod volumes;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::run::AttemptOutcome;
 use api_types::{Run, RunStatus};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::api::PropagationPolicy;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::Store;
 use tracing::{debug, info};
 
-use self::build::{Applied, AttemptNames, Resources};
+use self::build::{Applied, AttemptPlan, Resources, Surroundings};
 use self::decide::{Conclusion, Step};
+use self::interruption::Interruption;
 use self::job::JobFacts;
-use self::member::Member;
-use self::status::Sight;
+use self::sight::{Sight, World};
 use self::validate::{Invalid, ValidatedRun};
 use crate::members::{Members, RunKey};
+use crate::nodes::{self, Nodes, NodesByName};
 
 /// A new Run needs six steps until it is followed, and the longest way from anywhere to rest is nine; more would be a
 /// decision that does not get on.
 const STEPS_MAX: u32 = 12;
 /// How often a Run that is not over is looked at without any event.
 const RECHECK: Duration = Duration::from_mins(1);
+/// The same while members are leaving: a machine that is silent says nothing when its time is up.
+const RECHECK_TOLD: Duration = Duration::from_secs(5);
 /// How soon to look again for something that is about to go.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -58,8 +73,10 @@ pub struct Context {
     pub jobs: Store<Job>,
     /// Pods of each Run, as the watch has them.
     pub members: Members,
-    /// There is a ledger: pods carry the meter's finalizer.
-    pub metered: bool,
+    /// Nodes, as the watch has them.
+    pub nodes: Nodes,
+    /// What the platform has around its Runs.
+    pub around: Surroundings,
 }
 
 /// Why a reconcile stopped half-way; it is tried again.
@@ -146,16 +163,18 @@ pub async fn reconcile(run: Arc<Run>, context: Arc<Context>) -> Result<Action, E
         return Ok(Action::await_change());
     }
     let validity = validate::validate(&run);
-    let mut walk = Walk { context: &context, key: &key, run, fresh: None };
+    let nodes = context.nodes.now();
+    let room = room(&context, &run, &nodes);
+    let mut walk = Walk { context: &context, key: &key, nodes: &nodes, room, run, fresh: None };
     let mut last = Step::Rest;
     for _ in 0..STEPS_MAX {
         let job = match walk.fresh.take() {
-            Some(job) => Some(job),
+            Some(Answer(job)) => job,
             None => dereference::job(&context, &key, &walk.run).await?,
         };
-        let step = decide::next(&walk.run, validity.as_ref().map(|_| ()), job.as_ref(), || {
-            members_are_over(&context.members.of(&key), job.as_ref())
-        });
+        let pods = context.members.of(&key);
+        let sight = Sight { run: &walk.run, job: job.as_ref(), pods: &pods };
+        let step = decide::next(sight, validity.as_ref().map(|_| ()), &walk.world());
         debug!(run = %key.name, namespace = %key.namespace, ?step, "Decided.");
         last = step.clone();
         if let ControlFlow::Break(action) = Box::pin(walk.take(step, job, validity.as_ref())).await? {
@@ -165,23 +184,40 @@ pub async fn reconcile(run: Arc<Run>, context: Arc<Context>) -> Result<Action, E
     Err(Error::Endless { last: Box::new(last) })
 }
 
-/// Whether all pods of a Job are over, as far as they are seen. With none seen, they may be still to come.
-fn members_are_over(pods: &[Member], job: Option<&JobFacts>) -> bool {
-    let mut own = pods.iter().filter(|pod| job.is_some_and(|job| pod.job_uid == job.uid)).peekable();
-    own.peek().is_some() && own.all(Member::is_over)
+/// How many more members of an elastic Run there is room for.
+fn room(context: &Context, run: &Run, nodes: &NodesByName) -> u32 {
+    if run.spec.min_members.is_none() {
+        return 0;
+    }
+    elastic::room(&run.spec, nodes, &context.members.gpus_by_node())
 }
 
 /// One reconcile on its way.
 struct Walk<'a> {
     context: &'a Context,
     key: &'a RunKey,
+    nodes: &'a NodesByName,
+    /// How many more members there is room for, if the Run is elastic.
+    room: u32,
     /// As the API server answered last.
     run: Run,
-    /// The Job as the API server answered to the last step: newer than the cache.
-    fresh: Option<JobFacts>,
+    /// The Job as the API server answered to the last step, or that it is gone: newer than the cache.
+    fresh: Option<Answer>,
 }
 
+/// What the API server said about a Job: `None` if it is gone.
+struct Answer(Option<JobFacts>);
+
 impl Walk<'_> {
+    fn world(&self) -> World<'_> {
+        World {
+            nodes: self.nodes,
+            is_deaf: nodes::are_mostly_silent(self.nodes),
+            room: self.room,
+            now: Timestamp::now(),
+        }
+    }
+
     /// Takes one step; breaks when nothing is left but to wait. `job` is what the step was decided from.
     async fn take(
         &mut self,
@@ -195,26 +231,39 @@ impl Walk<'_> {
         match step {
             Step::AddFinalizer => self.run = apply::add_finalizer(context, &self.run).await?,
             Step::RecordAttempt => {
-                self.write(status::with_first_attempt(&self.run, Timestamp::now())).await?;
+                let members = elastic::next_members(&self.run, &self.world());
+                self.write(status::with_attempt(&self.run, members, Timestamp::now())).await?;
             }
             Step::CreateChildren => self.create_children(validity).await?,
             Step::RecordJob { uid } => {
                 self.write(status::with_job(&self.run, &uid)).await?;
-                self.fresh = job;
+                self.fresh = Some(Answer(job));
+            }
+            Step::RecordTold(interruption) => {
+                self.write(attempts::tell(&self.run, &interruption, Timestamp::now())).await?;
+                self.fresh = Some(Answer(job));
+                let Interruption { reason, message } = interruption;
+                info!(run = %key.name, namespace = %key.namespace, job = %name, reason, message, "The attempt has to end.");
+            }
+            Step::SuspendJob => {
+                let uid = job.map(|job| job.uid).unwrap_or_default();
+                let told = apply::suspend_job(context, key, &name, &uid, Timestamp::now()).await?;
+                self.fresh = Some(Answer(Some(told)));
             }
             Step::ResumeJob => {
-                let uid = job.map(|job| job.uid).unwrap_or_default();
-                self.fresh = Some(apply::resume_job(context, key, &name, &uid).await?);
+                let seen = job.unwrap_or_default();
+                self.fresh = Some(Answer(Some(apply::resume_job(context, key, &name, &seen).await?)));
                 info!(run = %key.name, namespace = %key.namespace, job = %name, "Started the run's Job.");
             }
             Step::DeleteJob => {
                 let uid = job.map(|job| job.uid).unwrap_or_default();
-                self.fresh =
+                let left =
                     apply::delete_job(context, key, &name, &uid, PropagationPolicy::Foreground).await?;
                 info!(run = %key.name, namespace = %key.namespace, job = %name, "Deleted the Job of a stopped run.");
-                if self.fresh.is_none() {
+                if left.is_none() {
                     return Ok(ControlFlow::Break(Action::requeue(SOON)));
                 }
+                self.fresh = Some(Answer(left));
             }
             Step::DiscardJob { uid } => {
                 apply::delete_job(context, key, &name, &uid, PropagationPolicy::Background).await?;
@@ -227,19 +276,37 @@ impl Walk<'_> {
             Step::Follow => {
                 let pods = context.members.of(key);
                 let sight = Sight { run: &self.run, job: job.as_ref(), pods: &pods };
+                let usual = if sight.is_told() { RECHECK_TOLD } else { RECHECK };
+                let resized = elastic::next_look(sight, Timestamp::now());
+                let recheck = resized.map_or(usual, |resized| usual.min(resized.max(SOON)));
                 self.write(status::follow(sight, Timestamp::now())).await?;
-                return Ok(ControlFlow::Break(Action::requeue(RECHECK)));
+                if let Some(news) = saved::news(&self.run, &pods) {
+                    saved::tell(context, key, news).await;
+                }
+                return Ok(ControlFlow::Break(Action::requeue(recheck)));
             }
             Step::Conclude(conclusion) => {
                 self.conclude(job.as_ref(), &conclusion).await?;
-                self.fresh = job;
+                self.fresh = Some(Answer(job));
+            }
+            Step::ReleaseAttempt => self.release_attempt(&name, job.as_ref()).await?,
+            Step::Pause => {
+                self.write(status::paused(&self.run, Timestamp::now())).await?;
+                return Ok(ControlFlow::Break(Action::await_change()));
+            }
+            Step::AwaitDue => {
+                let due = self.run.status.as_ref().and_then(|status| status.next_attempt_at.as_ref());
+                let wait =
+                    due.and_then(|due| Duration::try_from(due.0.duration_since(Timestamp::now())).ok());
+                return Ok(ControlFlow::Break(Action::requeue(wait.unwrap_or_default().max(SOON))));
             }
             Step::ReleaseJob => {
                 let uid = job.map(|job| job.uid).unwrap_or_default();
                 apply::delete_service(context, &self.run, &name).await?;
                 apply::release_job(context, key, &name, &uid).await?;
                 self.write(status::acknowledged(&self.run)).await?;
-                return Ok(ControlFlow::Break(Action::await_change()));
+                // The cache still has it; a restart that waits is looked at when it has not.
+                return Ok(ControlFlow::Break(Action::requeue(SOON)));
             }
             Step::Rest => {
                 self.write(status::acknowledged(&self.run)).await?;
@@ -249,7 +316,27 @@ impl Walk<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    async fn write(&mut self, status: RunStatus) -> Result<(), Error> {
+    /// Lets go of an attempt after which another one follows. What an interrupted one left is of no use to anybody; the
+    /// pods of one that failed have logs.
+    async fn release_attempt(&mut self, name: &str, job: Option<&JobFacts>) -> Result<(), Error> {
+        let (context, key) = (self.context, self.key);
+        let outcome = self.run.status.as_ref().and_then(|status| status.attempts.last()?.outcome);
+        let Some(job) = job else { return Ok(()) };
+        apply::delete_service(context, &self.run, name).await?;
+        let is_interrupted = outcome == Some(AttemptOutcome::Interrupted);
+        if is_interrupted {
+            apply::delete_job(context, key, name, &job.uid, PropagationPolicy::Background).await?;
+        }
+        apply::release_job(context, key, name, &job.uid).await?;
+        self.fresh = Some(Answer((!is_interrupted).then(|| JobFacts { held: false, ..job.clone() })));
+        Ok(())
+    }
+
+    /// Writes the status, with what each attempt lost as far as its members have said.
+    async fn write(&mut self, mut status: RunStatus) -> Result<(), Error> {
+        if let Some(progress) = self.run.status.as_ref().and_then(|status| status.progress.as_ref()) {
+            lost::note(&mut status.attempts, &progress.loads);
+        }
         self.run = apply::update_status(self.context, self.run.clone(), status).await?;
         Ok(())
     }
@@ -257,7 +344,7 @@ impl Walk<'_> {
     async fn create_children(&mut self, validity: Result<&ValidatedRun, &Invalid>) -> Result<(), Error> {
         match create(self.context, &self.run, validity).await {
             Ok(applied) => {
-                self.fresh = Some(JobFacts::of(&applied.job));
+                self.fresh = Some(Answer(Some(JobFacts::of(&applied.job))));
                 Ok(())
             }
             Err(Error::Refused { reason, message }) => {
@@ -273,17 +360,29 @@ impl Walk<'_> {
         }
     }
 
+    /// Pods that have gone since they ended have told when: to the second, as the bill has it.
+    fn take_last_exit(&mut self) {
+        let attempt = self.run.status.as_mut().and_then(|status| status.attempts.last_mut());
+        let Some(attempt) = attempt.filter(|attempt| attempt.outcome.is_none()) else { return };
+        let exit = attempt.job_uid.as_ref().and_then(|uid| self.context.members.last_exit(uid)).map(Time);
+        attempt.ended_at = attempt.ended_at.clone().max(exit);
+    }
+
     async fn conclude(&mut self, job: Option<&JobFacts>, conclusion: &Conclusion) -> Result<(), Error> {
         let (context, key) = (self.context, self.key);
         let mut pods = context.members.of(key);
+        self.take_last_exit();
         if status::lacks_evidence(Sight { run: &self.run, job, pods: &pods }, conclusion)
             && let Some(job) = job
         {
             pods.extend(dereference::live_members(context, key, &job.uid).await?);
         }
         let sight = Sight { run: &self.run, job, pods: &pods };
-        self.write(status::conclude(sight, conclusion, Timestamp::now())).await?;
-        info!(run = %key.name, namespace = %key.namespace, outcome = ?conclusion.outcome(), "The run is over.");
+        self.write(status::conclude(sight, conclusion, self.nodes, Timestamp::now())).await?;
+        if let Some(status) = &self.run.status {
+            let (phase, outcome) = (status.phase, status.attempts.last().and_then(|attempt| attempt.outcome));
+            info!(run = %key.name, namespace = %key.namespace, ?outcome, ?phase, "The attempt is over.");
+        }
         if job.is_none()
             && let Some(attempt) = self.run.status.as_ref().and_then(|status| status.attempts.last())
         {
@@ -305,7 +404,8 @@ async fn create(
         message: invalid.to_string(),
     })?;
     let attempts = run.status.as_ref().map(|status| status.attempts.as_slice()).unwrap_or_default();
-    let number = attempts.last().map_or(1, |attempt| attempt.number);
-    let prepared = build::resources(valid, &AttemptNames::of(&valid.name, number), context.metered);
+    let attempt = attempts.last().ok_or(Error::Incomplete("attempt"))?;
+    let plan = AttemptPlan::of(valid, attempt, attempts::time_left(run));
+    let prepared = build::resources(valid, &plan, &context.around);
     Box::pin(apply::create(context, run, prepared)).await
 }

@@ -1,6 +1,6 @@
-//! The wiring: three watches, one queue of Runs, a bounded number of reconciles, and the meter beside them.
+//! The wiring: four watches, one queue of Runs, a bounded number of reconciles, and the meter beside them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::store::Ledger;
 use api_types::Run;
 use api_types::names::RUN_LABEL;
-use cluster_convert::SlimPod;
+use cluster_convert::{SlimNode, SlimPod};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::batch::v1::Job;
@@ -30,6 +30,9 @@ use tracing::{debug, warn};
 
 use crate::members::{Members, RunKey};
 use crate::meter::Meter;
+use crate::nodes::Nodes;
+use crate::run::build::Surroundings;
+use crate::run::reporting::Reporting;
 use crate::run::{self, Context, reconcile, teardown};
 use crate::watches::{objects, whole_objects};
 
@@ -52,6 +55,7 @@ pub async fn run(
     client: kube::Client,
     metrics: Metrics,
     ledger: Option<(Ledger, Arc<Meter>)>,
+    reporting: Option<Reporting>,
     stop: CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<(), MeterPanicked> {
@@ -62,12 +66,18 @@ pub async fn run(
         client: client.clone(),
         jobs: jobs.clone(),
         members: Members::default(),
-        metered: meter.is_some(),
+        nodes: Nodes::default(),
+        around: Surroundings { metered: meter.is_some(), reporting },
     });
     let listed = watch::Sender::new(Listed::default());
 
     let of_runs = watcher::Config::default().labels(RUN_LABEL);
-    let run_events = whole_objects::<Run>(client.clone(), watcher::Config::default());
+    let told_of_runs = meter.clone();
+    let run_events = whole_objects::<Run>(client.clone(), watcher::Config::default()).inspect(move |event| {
+        if let Some(meter) = &told_of_runs {
+            meter.run_event(event);
+        }
+    });
     let job_events =
         whole_objects::<Job>(client.clone(), of_runs.clone()).map(|event| event.modify(slim_job));
     // One watch for both: all pods for the meter, of which those of Runs are for the Runs.
@@ -79,6 +89,8 @@ pub async fn run(
         }
     });
 
+    let node_events = objects(Api::<SlimNode>::all(client.clone()), watcher::Config::default(), || {});
+
     let note = |list: fn(&mut Listed)| {
         let listed = listed.clone();
         move || listed.send_modify(list)
@@ -88,6 +100,7 @@ pub async fn run(
         keys(run_events, run_writer, runs.clone(), run_of_run, note(|listed| listed.runs = true)),
         keys(job_events, job_writer, jobs, run_of_job, note(|listed| listed.jobs = true)),
         pod_keys(pod_events, Arc::clone(&context), meter.clone(), note(|listed| listed.pods = true)),
+        node_keys(node_events, Arc::clone(&context), note(|listed| listed.nodes = true)),
     ])
     .map(Ok::<_, Infallible>)
     .take_until(stop.clone().cancelled_owned());
@@ -142,16 +155,19 @@ pub async fn run(
 
 /// Which caches are complete. Not by `Store::wait_until_ready`: of several tasks that wait for a store, kube wakes one.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each watch")]
 struct Listed {
     runs: bool,
     jobs: bool,
     pods: bool,
+    nodes: bool,
 }
 
 impl Listed {
     /// Waits until all of them are, or for ever if the process is ending.
     async fn all(mut listed: watch::Receiver<Self>) {
-        if listed.wait_for(|listed| listed.runs && listed.jobs && listed.pods).await.is_err() {
+        if listed.wait_for(|listed| listed.runs && listed.jobs && listed.pods && listed.nodes).await.is_err()
+        {
             std::future::pending::<()>().await;
         }
     }
@@ -315,6 +331,25 @@ fn pod_keys(
         .boxed()
 }
 
+/// A node that goes, is lost or comes back concerns the Runs with a member on it.
+fn node_keys(
+    events: BoxStream<'static, Event<SlimNode>>,
+    context: Arc<Context>,
+    on_listed: impl Fn() + Send + 'static,
+) -> BoxStream<'static, ObjectRef<Run>> {
+    events
+        .flat_map(move |event| {
+            let changed = context.nodes.apply(&event);
+            if matches!(event, Event::InitDone) {
+                on_listed();
+            }
+            let touched =
+                if changed.is_empty() { BTreeSet::new() } else { context.members.on_nodes(&changed) };
+            stream::iter(touched.into_iter().map(|key| ObjectRef::new(&key.name).within(&key.namespace)))
+        })
+        .boxed()
+}
+
 /// What is built is not read back: only status, metadata and `suspend` are.
 fn slim_job(job: &mut Job) {
     if let Some(spec) = &mut job.spec {
@@ -404,7 +439,8 @@ mod tests {
         let (announced, ready) = tokio::sync::oneshot::channel();
         let announce = || announced.send(()).expect("it is waited for");
         let client = server("/jobs", DEBOUNCE * 4);
-        let works = tokio::spawn(run(client, metrics.clone(), None, CancellationToken::new(), announce));
+        let works =
+            tokio::spawn(run(client, metrics.clone(), None, None, CancellationToken::new(), announce));
         ready.await.expect("everything is listed");
         tokio::time::sleep(Duration::from_secs(5)).await;
         works.abort();
@@ -418,7 +454,8 @@ mod tests {
         const HOUR: Duration = Duration::from_hours(1);
         for slow in ["/runs", "/jobs", "/pods"] {
             let stop = CancellationToken::new();
-            let works = tokio::spawn(run(server(slow, HOUR), Metrics::default(), None, stop.clone(), || {}));
+            let works =
+                tokio::spawn(run(server(slow, HOUR), Metrics::default(), None, None, stop.clone(), || {}));
             tokio::time::sleep(DEBOUNCE * 4).await;
             stop.cancel();
             let ended = tokio::time::timeout(HOUR / 2, works).await;

@@ -19,6 +19,8 @@ pub enum Class {
     Productive,
     /// The pod has its GPUs and does not run yet: images, volumes.
     Starting,
+    /// The containers ran, and what they did is in no checkpoint that a later attempt loaded.
+    Lost,
     /// Nobody holds it.
     NodeIdle,
 }

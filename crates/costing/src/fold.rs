@@ -152,14 +152,20 @@ impl Attribution {
     }
 }
 
-/// A pod's use: starting, then productive, at what its part of the node costs then.
+/// A pod's use: starting, then productive, then lost, at what its part of the node costs then.
 fn pod_pieces(used: &Use<'_>, stretches: &[Stretch]) -> Vec<Piece> {
     let Use { pod, span } = used;
     let held = Held::by(pod);
     // Clocks of two machines can give a start before the reservation or after the end.
     let started = pod.started_at.map_or(span.to, |at| at.clamp(span.from, span.to));
+    let lost = pod.lost_from.map_or(span.to, |at| at.clamp(started, span.to));
     let mut pieces = Vec::new();
-    for (class, from, to) in [(Class::Starting, span.from, started), (Class::Productive, started, span.to)] {
+    let parts = [
+        (Class::Starting, span.from, started),
+        (Class::Productive, started, lost),
+        (Class::Lost, lost, span.to),
+    ];
+    for (class, from, to) in parts {
         for stretch in stretches {
             let (from, to) = (stretch.from.max(from), stretch.to.min(to));
             let rate = stretch.capacity.share(held);

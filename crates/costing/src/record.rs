@@ -41,6 +41,8 @@ pub struct PodRecord {
     pub started_at: Option<Moment>,
     /// When its last container ended.
     pub ended: Option<End>,
+    /// From when on what it did was lost: a later attempt of its Run has begun from a checkpoint of that time.
+    pub lost_from: Option<Moment>,
 }
 
 /// One life of a node: another node of the same name is another record.
@@ -97,8 +99,8 @@ impl End {
 }
 
 impl PodRecord {
-    /// Joins what was known with what is said now, of the same pod: earliest start; ends as [`End::join`] has it.
-    /// What names the pod never differs; if it did, the greater would count, whoever says it first. Commutative,
+    /// Joins what was known with what is said now, of the same pod: earliest start; ends as [`End::join`] has it;
+    /// what was lost stays lost. What names the pod never differs; if it did, the greater would count, whoever says it first. Commutative,
     /// associative, idempotent.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
@@ -116,6 +118,7 @@ impl PodRecord {
             scheduled_at: self.scheduled_at.min(other.scheduled_at),
             started_at: join_known(self.started_at, other.started_at, Moment::min),
             ended: join_known(self.ended, other.ended, End::join),
+            lost_from: join_known(self.lost_from, other.lost_from, Moment::min),
         }
     }
 }

@@ -364,16 +364,22 @@ fn quota_needs_it<'a>(facts: &Facts<'a>, plan: &'a Plan, eviction: &'a Eviction)
     !found.is_empty()
 }
 
-/// GPUs times the time since the last checkpoint, if it saves its state, else since the start.
+/// GPUs times the time since the gang's last checkpoint, if it saves its state, else since the start.
 fn loss_is_right(facts: &Facts<'_>, plan: &Plan, eviction: &Eviction, violations: &mut Vec<Violation>) {
     let seconds = |since: Timestamp| u64::try_from(plan.made_at.as_second() - since.as_second()).unwrap_or(0);
+    let runs = |it: &Member<'_>| it.runs_on().is_some() && !it.pod.terminating;
+    let mut gang_saved = None;
+    for member in facts.members(&eviction.gang).filter(runs) {
+        if member.pod.terms.eviction.checkpoints {
+            gang_saved = gang_saved.max(member.pod.checkpointed);
+        }
+    }
     let lost = |member: Member<'_>| {
-        let saved = member.pod.checkpointed.filter(|_| member.pod.terms.eviction.checkpoints);
+        let saved = gang_saved.filter(|_| member.pod.terms.eviction.checkpoints);
         let since = saved.max(member.pod.started);
         u64::try_from(member.pod.requests.gpus).unwrap_or(0) * since.map_or(0, seconds)
     };
-    let running = facts.members(&eviction.gang).filter(|it| it.runs_on().is_some() && !it.pod.terminating);
-    let is: u64 = running.map(lost).sum();
+    let is: u64 = facts.members(&eviction.gang).filter(runs).map(lost).sum();
     if is != eviction.lost_gpu_seconds {
         let (gang, said) = (eviction.gang.clone(), eviction.lost_gpu_seconds);
         violations.push(Violation::LossMiscounted { gang, said, is });

@@ -67,6 +67,19 @@ pub struct Batch {
     pub nodes: Vec<NodeRecord>,
 }
 
+/// An attempt of a Run that did something in vain.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LostUse {
+    /// The tenant.
+    pub namespace: String,
+    /// The Run.
+    pub run: String,
+    /// The attempt.
+    pub attempt: u32,
+    /// From when on: a later attempt began from a checkpoint of that time.
+    pub from: Moment,
+}
+
 /// What one round of posting did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Posted {
@@ -108,6 +121,17 @@ impl Ledger {
         let mut transaction = self.begin_writing().await?;
         record::record(&mut transaction, &self.cluster, batch).await?;
         transaction.commit().await.map_err(Error::to("commit what was recorded"))
+    }
+
+    /// Notes of pods that are recorded what attempts lost, and marks the accounts that it touches, in one transaction. The
+    /// same twice changes nothing; what was lost stays lost. Ask for 1,000 at a time.
+    pub async fn record_lost(&self, lost: &[LostUse]) -> Result<(), Error> {
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.begin_writing().await?;
+        record::record_lost(&mut transaction, &self.cluster, lost).await?;
+        transaction.commit().await.map_err(Error::to("commit what was lost"))
     }
 
     /// Sets all prices, if they differ from what is recorded; marks every account from the earliest moment at which

@@ -19,6 +19,6 @@ pub mod reader;
 mod rows;
 
 pub use error::Error;
-pub use ledger::{Batch, Ledger, Posted, QueueSpend};
+pub use ledger::{Batch, Ledger, LostUse, Posted, QueueSpend};
 pub use migrate::migrate;
 pub use reader::{Grouping, Reader, Report, ReportQuery, ReportRow, RunCost, Scope};

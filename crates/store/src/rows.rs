@@ -12,12 +12,13 @@ pub(crate) fn class_name(class: Class) -> &'static str {
     match class {
         Class::Productive => "Productive",
         Class::Starting => "Starting",
+        Class::Lost => "Lost",
         Class::NodeIdle => "NodeIdle",
     }
 }
 
 pub(crate) fn class(name: &str) -> Result<Class, Error> {
-    [Class::Productive, Class::Starting, Class::NodeIdle]
+    [Class::Productive, Class::Starting, Class::Lost, Class::NodeIdle]
         .into_iter()
         .find(|class| class_name(*class) == name)
         .ok_or_else(|| Error::Corrupt(format!("the class {name:?}")))

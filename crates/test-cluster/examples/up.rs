@@ -1,4 +1,5 @@
-//! A cluster to try things on by hand: `cargo run -p test-cluster --example up -- --dir DIR [--nodes 4] [--racks 2]`.
+//! A cluster to try things on by hand:
+//! `cargo run -p test-cluster --example up -- --dir DIR [--nodes 4] [--racks 2] [--real-nodes 0]`.
 //!
 //! Prints the path of an admin kubeconfig on stdout once the cluster is ready, and runs until standard input closes
 //! or SIGTERM or SIGINT arrives. Beside it in DIR: a kubeconfig for each of our service accounts that `deploy/` knows,
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use api_types::names;
-use test_cluster::{FakeNodes, TestCluster};
+use futures::future::try_join_all;
+use test_cluster::{FakeNodes, RealNode, TestCluster};
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,7 +18,9 @@ use tokio::signal::unix::{SignalKind, signal};
 async fn main() -> anyhow::Result<()> {
     let options = Options::from_args()?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let start = TestCluster::builder()
+    let builder = TestCluster::builder();
+    let builder = if options.real_nodes > 0 { builder.real_nodes() } else { builder };
+    let start = builder
         .dir(&options.dir)
         .nodes(FakeNodes { count: options.nodes, racks: options.racks, ..FakeNodes::default() })
         .user("alice", &["vision"])
@@ -28,6 +32,8 @@ async fn main() -> anyhow::Result<()> {
         _ = interrupt.recv() => return Ok(()),
     };
     eprintln!("Ready after {:.1} s.", cluster.ready_after().as_secs_f64());
+    let names = (0..options.real_nodes).map(|index| format!("real-{index}"));
+    try_join_all(names.map(|name| cluster.add_real_node(RealNode { name, ..RealNode::default() }))).await?;
     for user in ["alice", "bob"] {
         eprintln!("{user}: {}", cluster.kubeconfig_for_user(user)?.display());
     }
@@ -68,11 +74,12 @@ struct Options {
     dir: PathBuf,
     nodes: usize,
     racks: usize,
+    real_nodes: usize,
 }
 
 impl Options {
     fn from_args() -> anyhow::Result<Self> {
-        let (mut dir, mut nodes, mut racks) = (None, 4, 2);
+        let (mut dir, mut nodes, mut racks, mut real_nodes) = (None, 4, 2, 0);
         let mut args = std::env::args().skip(1);
         while let Some(name) = args.next() {
             let value = args.next().with_context(|| format!("{name} needs a value"))?;
@@ -80,9 +87,10 @@ impl Options {
                 "--dir" => dir = Some(PathBuf::from(value)),
                 "--nodes" => nodes = value.parse().context("--nodes needs a number")?,
                 "--racks" => racks = value.parse().context("--racks needs a number")?,
+                "--real-nodes" => real_nodes = value.parse().context("--real-nodes needs a number")?,
                 _ => bail!("unknown option {name}"),
             }
         }
-        Ok(Self { dir: dir.context("--dir DIR is needed")?, nodes, racks })
+        Ok(Self { dir: dir.context("--dir DIR is needed")?, nodes, racks, real_nodes })
     }
 }

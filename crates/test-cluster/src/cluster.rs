@@ -17,6 +17,7 @@ use crate::identities::{self, ServiceAccountLogin, User};
 use crate::kubeconfig::{self, Credential};
 use crate::nodes::{self, FakeNodes};
 use crate::process::Process;
+use crate::real_nodes::RealNodes;
 use crate::slow_link::SlowLink;
 use crate::{Error, engine_bin, files, install, kwok};
 
@@ -25,6 +26,7 @@ const KEEP_VARIABLE: &str = "WARPYARD_KEEP_CLUSTER";
 
 /// What a cluster is to consist of.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether one part is there")]
 pub struct Builder {
     dir: Option<PathBuf>,
     nodes: Vec<FakeNodes>,
@@ -36,6 +38,7 @@ pub struct Builder {
     api_server_flags: Vec<String>,
     api_servers: usize,
     controller_manager_flags: Vec<String>,
+    real_nodes: bool,
 }
 
 impl Builder {
@@ -82,7 +85,14 @@ impl Builder {
         self
     }
 
-    /// How long a fake node's lease lasts; KWOK renews it four times as often. 40 as with a kubelet; in benchmarks
+    /// Makes room for nodes with a real kubelet, which [`TestCluster::add_real_node`] adds. Only root can have them.
+    #[must_use]
+    pub fn real_nodes(mut self) -> Self {
+        self.real_nodes = true;
+        self
+    }
+
+    /// How long a node's lease lasts; KWOK and kubelets renew it four times as often. 40 as with a kubelet; in benchmarks
     /// 400, so that renewals are not the load.
     #[must_use]
     pub fn node_lease_seconds(mut self, seconds: u32) -> Self {
@@ -138,7 +148,13 @@ impl Builder {
 
     async fn start_in(self, dir: &Path, started: Instant) -> Result<Running, Error> {
         let layout = Layout::create(dir)?;
-        let identities = Identities::create(&layout)?;
+        let real_nodes = if self.real_nodes { Some(RealNodes::prepare(&layout).await?) } else { None };
+        let names = if self.real_nodes { RealNodes::API_SERVER_NAMES.as_slice() } else { &[] };
+        let identities = Identities::create(&layout, names)?;
+        let mut api_server_flags = self.api_server_flags.clone();
+        if self.real_nodes {
+            api_server_flags.extend(RealNodes::api_server_flags(&layout, &identities)?);
+        }
         let users = self
             .users
             .iter()
@@ -153,11 +169,11 @@ impl Builder {
             port: 0,
             by_slow_link: index > 0,
             users: token_file.clone(),
-            flags: self.api_server_flags.clone(),
+            flags: api_server_flags.clone(),
         };
         let ApiServer { process, plan: first, admin_kubeconfig, admin } =
             control_plane::start_api_server(&layout, &identities, plan(0)).await?;
-        let url = first.url();
+        let (url, address) = (first.url(), first.address());
         let (mut plans, mut servers) = (vec![first], vec![process]);
         for index in 1..self.api_servers {
             let server = control_plane::start_api_server(&layout, &identities, plan(index)).await?;
@@ -169,9 +185,13 @@ impl Builder {
         if self.kwok {
             processes.push(kwok::start(&layout, &identities, &url, self.node_lease_seconds)?);
         }
+        if let Some(nodes) = &real_nodes {
+            processes.push(nodes.connect(&layout, &identities, address, &admin).await?);
+        }
         processes.extend(servers);
         processes.push(etcd);
         let running = Running {
+            real_nodes,
             layout,
             identities,
             users,
@@ -204,6 +224,8 @@ pub struct TestCluster {
 }
 
 pub(crate) struct Running {
+    // Dropped first: machines before the servers that they talk to.
+    pub(crate) real_nodes: Option<RealNodes>,
     pub(crate) layout: Layout,
     pub(crate) identities: Identities,
     users: Vec<User>,
@@ -233,6 +255,7 @@ impl TestCluster {
             api_server_flags: Vec::new(),
             api_servers: 1,
             controller_manager_flags: Vec::new(),
+            real_nodes: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! etcd, the API server, the controller-manager and, on request, kube-scheduler: flags, and when each is ready.
 
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use crate::etcd::Etcd;
 use crate::kubeconfig::{self, Credential};
 use crate::pki::{Authority, CertifiedKey, TokenKey};
 use crate::process::{Process, ProcessSpec};
+use crate::real_nodes::EGRESS_SOCKET;
 use crate::slow_link::SlowLink;
 use crate::{Error, engine_bin, files, ports};
 
@@ -50,6 +52,11 @@ impl Layout {
         Etcd::at(self.etcd.join(ETCD_CLIENT_SOCKET))
     }
 
+    /// The socket by which an API server reaches real nodes.
+    pub fn egress_socket(&self) -> PathBuf {
+        self.etcd.join(EGRESS_SOCKET)
+    }
+
     /// Opens the link that can be slowed.
     pub fn open_slow_link(&self) -> Result<SlowLink, Error> {
         SlowLink::start(&self.etcd.join(ETCD_SLOW_SOCKET), self.etcd.join(ETCD_CLIENT_SOCKET))
@@ -64,11 +71,12 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    pub fn create(layout: &Layout) -> Result<Self, Error> {
+    /// Signs for one cluster, whose API server is known by `names` beside the usual ones.
+    pub fn create(layout: &Layout, names: &[&str]) -> Result<Self, Error> {
         let authority = Authority::create(&layout.pki, "ca")?;
+        let usual = ["127.0.0.1", "localhost", "kubernetes.default.svc"];
         Ok(Self {
-            server: authority
-                .sign_server("kube-apiserver", &["127.0.0.1", "localhost", "kubernetes.default.svc"])?,
+            server: authority.sign_server("kube-apiserver", &[&usual, names].concat())?,
             token_key: TokenKey::create(&layout.pki)?,
             authority,
         })
@@ -144,7 +152,11 @@ pub(crate) struct ApiServerPlan {
 
 impl ApiServerPlan {
     pub fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
+        format!("https://{}", self.address())
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 }
 

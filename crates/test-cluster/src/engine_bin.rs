@@ -52,6 +52,22 @@ pub const SERVERS: &[Server] = &[
         ldflags: "-s -w",
         is_ours: false,
     },
+    // Real nodes: their kubelet, with pins of its own, their GPUs and their DNS.
+    Server { module: "kubelet", ..kubernetes("kubelet", "k8s.io/kubernetes/cmd/kubelet") },
+    Server {
+        name: "gpu-plugin",
+        module: "gpu-plugin",
+        package: "warpyard.dev/engine/gpu-plugin",
+        ldflags: "-s -w",
+        is_ours: true,
+    },
+    Server {
+        name: "cluster-dns",
+        module: "cluster-dns",
+        package: "warpyard.dev/engine/cluster-dns",
+        ldflags: "-s -w",
+        is_ours: true,
+    },
     // No server: it judges nodes with kube-scheduler's plugins, for `filter-fuzz`. One plugin wants the stamp.
     Server {
         name: "filter-oracle",
@@ -260,21 +276,23 @@ mod tests {
 
     #[test]
     fn an_unknown_server_is_answered_with_the_known_ones() {
-        let message = Server::named("kubelet").unwrap_err().to_string();
-        assert!(message.contains("kubelet") && message.contains("kube-apiserver"), "{message}");
+        let message = Server::named("kublet").unwrap_err().to_string();
+        assert!(message.contains("kublet") && message.contains("kube-apiserver"), "{message}");
     }
 
     #[test]
     fn the_kubernetes_stamp_is_the_pinned_version() {
-        let go_mod =
-            std::fs::read_to_string(Server::named("kubectl").unwrap().module_dir().join("go.mod")).unwrap();
-        let pinned = go_mod
-            .lines()
-            .find_map(|line| line.trim_start_matches("require").trim().strip_prefix("k8s.io/kubernetes "))
-            .expect("go.mod requires k8s.io/kubernetes");
-        assert!(
-            KUBERNETES_LDFLAGS.contains(&format!("gitVersion={pinned} ")),
-            "stamped otherwise than {pinned}"
-        );
+        for server in ["kubectl", "kubelet", "filter-oracle"] {
+            let pins = Server::named(server).unwrap().module_dir().join("go.mod");
+            let go_mod = std::fs::read_to_string(pins).unwrap();
+            let pinned = go_mod
+                .lines()
+                .find_map(|line| line.trim_start_matches("require").trim().strip_prefix("k8s.io/kubernetes "))
+                .expect("go.mod requires k8s.io/kubernetes");
+            assert!(
+                KUBERNETES_LDFLAGS.contains(&format!("gitVersion={pinned} ")),
+                "{server} is stamped otherwise than {pinned}"
+            );
+        }
     }
 }

@@ -3,12 +3,13 @@
 //! ```text
 //!   Builder ─► pki ─► etcd ─► kube-apiserver ─┬─► CRDs, deploy/ ────────────┐
 //!                                             ├─► controller-manager ──────►├─► TestCluster: admin client, logins
-//!                                             └─► KWOK, fake nodes ────────►┘
+//!                                             ├─► KWOK, fake nodes ────────►│
+//!                                             └─► real nodes, if asked for ─►┘
 //! ```
 //!
 //! RBAC is on, the API server's certificates are of an authority made for this one cluster, it listens on 127.0.0.1
 //! only, etcd on a socket in a private directory, and the others nowhere. Any number of clusters run side by side. No server outlives the process that started it, however
-//! that ends (see [`process`]).
+//! that ends (see [`process`]). Real nodes (see [`RealNode`]) are in namespaces of their own and need root; nothing else does.
 //!
 //! This crate never builds a server (`cargo xtask engine` does), never writes outside the cluster's directory, and
 //! never touches another cluster: it ignores `KUBECONFIG`.
@@ -47,6 +48,8 @@ pub mod platform;
 mod ports;
 pub mod postgres;
 pub mod process;
+pub mod python;
+mod real_nodes;
 mod slow_link;
 
 use std::process::ExitStatus;
@@ -56,6 +59,9 @@ pub use cluster::{Builder, TestCluster};
 pub use identities::{ServiceAccountLogin, User};
 pub use nodes::FakeNodes;
 pub use ports::free_port;
+pub use real_nodes::{
+    BUSYBOX_IMAGE, ExposedByTls, MACHINE_IMAGE, Machine, RealNode, find_program_of_real_nodes,
+};
 
 /// Why a cluster could not be started or used.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +74,25 @@ pub enum Error {
         "setpriv is not installed, and without it servers could outlive a killed test\n\nhint: install the package util-linux"
     )]
     NoSetpriv,
+    /// Only root makes the namespaces and cgroups of real nodes.
+    #[error("real nodes need root\n\nhint: run this as root; no other test needs it")]
+    NotRoot,
+    /// A program that real nodes are made of is missing.
+    #[error(
+        "{program} is not installed\n\nhint: run `cargo xtask packages`, or install the package {package}"
+    )]
+    NoProgram {
+        /// The program looked for.
+        program: &'static str,
+        /// The package that it is in, as Debian calls it.
+        package: &'static str,
+    },
+    /// The SDK's Python environment is missing.
+    #[error("there is no Python environment in {}\n\nhint: run `cargo xtask python`", place.display())]
+    NoPython {
+        /// Where it would be.
+        place: std::path::PathBuf,
+    },
     /// The database's programs are missing.
     #[error("PostgreSQL is not installed: no {program} was found\n\nhint: install the package postgresql")]
     NoPostgres {

@@ -84,6 +84,28 @@ test("a run is stopped, and not when Escape is pressed", async ({ loggedIn: page
   await expect(page.locator(".run-title .state-badge")).toHaveText("Stopped");
 });
 
+test("a run is paused after a question, goes on without one, and what failed is tried again", async ({
+  loggedIn: page,
+}) => {
+  const badge = page.locator(".run-title .state-badge");
+  await page.goto(runAddress(await firstRun(page, "Running")));
+  await expect(page.locator(".cost-total")).toBeVisible();
+  await tabTo(page, "Pause", "button");
+  await page.keyboard.press("Enter");
+  await tabTo(page, "Pause the run", "button");
+  await page.keyboard.press("Enter");
+  await expect(badge).toHaveText("Paused");
+  await tabTo(page, "Resume", "button");
+  await page.keyboard.press("Enter");
+  await expect(badge).toHaveText("Pending");
+
+  await page.goto(runAddress(await firstRun(page, "Failed")));
+  await expect(page.locator(".cost-total")).toBeVisible();
+  await tabTo(page, "Retry", "button");
+  await page.keyboard.press("Enter");
+  await expect(badge).toHaveText("Pending");
+});
+
 test("the other pages: every switch, the map's nodes, the account", async ({ loggedIn: page }) => {
   await page.goto("/queues");
   await expect(page.locator(".queue-tree .queue-row").first()).toBeVisible();

@@ -18,6 +18,7 @@ export const PLACES: readonly Place[] = [
   { name: "run-running", at: { run: "Running" }, ready: ".cost-total" },
   { name: "run-pending", at: { run: "Pending" }, ready: ".outlook" },
   { name: "run-failed", at: { run: "Failed" }, ready: ".cost-total" },
+  { name: "run-paused", at: { run: "Paused" }, ready: ".attempt-bar" },
   { name: "queues", at: "/queues", ready: ".queue-tree .queue-row" },
   { name: "queues-table", at: "/queues?view=table", ready: "table" },
   { name: "map", at: "/map", ready: ".map-canvas[data-drawn]" },

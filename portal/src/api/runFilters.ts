@@ -1,6 +1,14 @@
 import type { RunPhase, RunSummary } from "./types";
 
-export const RUN_PHASES: readonly RunPhase[] = ["Pending", "Starting", "Running", "Succeeded", "Failed", "Stopped"];
+export const RUN_PHASES: readonly RunPhase[] = [
+  "Pending",
+  "Starting",
+  "Running",
+  "Paused",
+  "Succeeded",
+  "Failed",
+  "Stopped",
+];
 
 // The server refuses what is longer than any name it could match.
 const LENGTH_MAX = { namespace: 63, queue: 253, user: 253, search: 63 } as const;

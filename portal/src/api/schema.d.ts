@@ -145,6 +145,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/namespaces/{namespace}/runs/{name}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the members of a run printed, on one clock, as far as Kubernetes still has it: at most 4 MiB, of up to 64 members. */
+        get: operations["readLogs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/namespaces/{namespace}/runs/{name}/members": {
         parameters: {
             query?: never;
@@ -156,6 +173,74 @@ export interface paths {
         get: operations["listMembers"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{namespace}/runs/{name}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pauses a run: its members save and leave, and it goes on when asked. Pausing a run twice is fine. */
+        post: operations["pauseRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{namespace}/runs/{name}/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A member reports progress and checkpoints, with the token that its pod has for this and nothing else. */
+        post: operations["reportProgress"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{namespace}/runs/{name}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lets a paused run go on; or, with a step, begins another attempt from there, also of a run that goes on or failed. */
+        post: operations["resumeRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{namespace}/runs/{name}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Tries a run again that failed, from its newest checkpoint. Others are refused, with what to do instead. */
+        post: operations["retryRun"];
         delete?: never;
         options?: never;
         head?: never;
@@ -339,11 +424,22 @@ export interface components {
     schemas: {
         /** @description One attempt: one Indexed Job. */
         Attempt: {
+            /**
+             * Format: date-time
+             * @description When all of its members were over.
+             */
+            endedAt?: string | null;
             /** @description The Job's name, which is also the headless Service's. */
             jobName: string;
             /** @description The Job's UID, once it was seen. */
             jobUid?: string | null;
-            /** @description A sentence on how it ended. */
+            lost?: components["schemas"]["LostWork"] | null;
+            /**
+             * Format: int32
+             * @description How many members it has; 0 in records of old, which had all of the run's.
+             */
+            members?: number;
+            /** @description A sentence on it. */
             message?: string | null;
             /**
              * Format: int32
@@ -351,6 +447,23 @@ export interface components {
              */
             number: number;
             outcome?: components["schemas"]["AttemptOutcome"] | null;
+            /** @description One CamelCase word on why it ends or ended, such as `SpotNotice`, `Preempted` or `MemberFailed`. */
+            reason?: string | null;
+            /**
+             * Format: int64
+             * @description The step that it was asked to resume from.
+             */
+            resumeStep?: number | null;
+            /**
+             * Format: date-time
+             * @description When its first member got going.
+             */
+            startedAt?: string | null;
+            /**
+             * Format: date-time
+             * @description When its members were told to save and leave. Written before they are told: from here on it only ends.
+             */
+            toldAt?: string | null;
         };
         /** @description The cost of one attempt. */
         AttemptCost: components["schemas"]["Cost"] & {
@@ -360,11 +473,30 @@ export interface components {
              */
             attempt: number;
         };
+        /** @description What there is of an attempt's logs. */
+        AttemptLogs: {
+            firstFailed?: components["schemas"]["FailedMember"] | null;
+            /** @description Whether all of its pods are gone, and their logs with them. */
+            gone: boolean;
+            /**
+             * Format: int32
+             * @description How many of the members that were asked for have no pod any more, of an attempt that has some: when a member
+             *     fails, those of the others are deleted.
+             */
+            membersGone?: number;
+            /** @description Members of which something is missing. */
+            missing?: components["schemas"]["MissingLog"][];
+            /**
+             * Format: int32
+             * @description The attempt.
+             */
+            number: number;
+        };
         /**
          * @description How an attempt ended.
          * @enum {string}
          */
-        AttemptOutcome: "Succeeded" | "Failed" | "Deleted" | "Stopped";
+        AttemptOutcome: "Succeeded" | "Failed" | "Deleted" | "Stopped" | "Interrupted";
         /** @description Who holds what, and who waits for it. */
         Board: {
             /**
@@ -406,6 +538,44 @@ export interface components {
             queue?: string | null;
             /** @description One word on why it waits. */
             reason?: string | null;
+        };
+        /** @description A checkpoint that is complete. */
+        Checkpoint: {
+            /**
+             * Format: int32
+             * @description The attempt that saved it.
+             */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description Its size.
+             */
+            bytes: number;
+            /**
+             * Format: date-time
+             * @description When it was committed, by the clock of the member that did.
+             */
+            committedAt: string;
+            /**
+             * Format: int64
+             * @description How long the save took, in milliseconds.
+             */
+            milliseconds: number;
+            /**
+             * Format: int64
+             * @description For how long training stood still for it, in milliseconds.
+             */
+            stallMilliseconds: number;
+            /**
+             * Format: int64
+             * @description Steps that are safe with it.
+             */
+            step: number;
+        };
+        /** @description Where a run keeps its checkpoints: a folder of its own on a volume that all members share and that outlives them. */
+        CheckpointVolume: {
+            /** @description The `PersistentVolumeClaim`, in the run's namespace. */
+            claim: string;
         };
         /** @description The cost of one class. */
         ClassCost: components["schemas"]["Cost"] & {
@@ -463,6 +633,23 @@ export interface components {
         };
         /** @description The `data` of an event; its `event` says which. */
         EventData: components["schemas"]["RunSummary"] | components["schemas"]["RunName"] | components["schemas"]["QueueView"] | components["schemas"]["NodeView"] | components["schemas"]["ObjectName"] | Record<string, never>;
+        /** @description A member that failed. */
+        FailedMember: {
+            /** @description When it ended, RFC 3339. */
+            at?: string | null;
+            /**
+             * Format: int32
+             * @description What it exited with.
+             */
+            exitCode?: number | null;
+            /**
+             * Format: int32
+             * @description The member.
+             */
+            member: number;
+            /** @description One word on why, such as `OOMKilled`. */
+            reason?: string | null;
+        };
         /**
          * @description GPUs of each member: a count, or a count and a type, such as `8x H100`.
          * @example 8x H100
@@ -474,18 +661,29 @@ export interface components {
             annotations?: {
                 [key: string]: string;
             };
+            /** @description The `PersistentVolumeClaim` for checkpoints: with it the run goes on where it was after an interruption. */
+            checkpoints?: string | null;
             /** @description CPU of each node, such as `32` or `500m`. */
             cpu?: string | null;
             /** @description Environment variables. */
             env?: {
                 [key: string]: string;
             };
+            /** @description Exit codes that end the run at once, whatever retries are left. */
+            failOn?: number[];
             /** @description GPUs of each node: a count, or a count and a type, such as `8x H100`. */
             gpus: components["schemas"]["GpuRequest"];
+            /** @description How long a node may take to save and leave after it was told to, such as `2m`. Without it, 30 s. */
+            grace?: string | null;
             /** @description The container image. Without it, the platform's default image. */
             image?: string | null;
             /** @description Memory of each node, such as `256Gi`. */
             memory?: string | null;
+            /**
+             * Format: int32
+             * @description The run goes on with as few nodes as this when that starts sooner, and grows again.
+             */
+            minNodes?: number | null;
             /** @description The run's name. Without it, one is made up. */
             name?: string | null;
             /**
@@ -496,12 +694,70 @@ export interface components {
             priority?: components["schemas"]["PriorityTier"] | null;
             /** @description The queue that is charged. Without it, the queue of the namespace. */
             queue?: string | null;
+            /**
+             * Format: int32
+             * @description How often the run is tried again after failures of its own. What machines do costs none of them.
+             */
+            retries?: number | null;
             /** @description The shell command that every node runs. `torchrun` needs no flags: the rendezvous variables are set. */
             run: string;
             /** @description A shell command that runs before `run`, on every node. */
             setup?: string | null;
             /** @description How long it may run, such as `24h`. */
             time?: string | null;
+        };
+        /** @description What an attempt began from. */
+        Load: {
+            /**
+             * Format: int32
+             * @description The attempt that began.
+             */
+            attempt: number;
+            /**
+             * Format: date-time
+             * @description When that checkpoint was committed; absent for the beginning.
+             */
+            committedAt?: string | null;
+            /**
+             * Format: int64
+             * @description The last step that the attempts before had done.
+             */
+            reached: number;
+            /**
+             * Format: int64
+             * @description The step of the checkpoint; 0 is the beginning.
+             */
+            step: number;
+        };
+        /** @description One line of one member. */
+        LogLine: {
+            /** @description When, by the clock of the member's machine, RFC 3339. A line that has none is as old as the one before it. */
+            at: string;
+            /**
+             * Format: int32
+             * @description The attempt.
+             */
+            attempt: number;
+            /**
+             * Format: int32
+             * @description The member.
+             */
+            member: number;
+            /** @description What it printed, without the end of the line. */
+            text: string;
+        };
+        /** @description Work that was done and is not in the checkpoint that the next attempt loaded. */
+        LostWork: {
+            /**
+             * Format: int64
+             * @description From the commit of the loaded checkpoint, or the attempt's start if that was later, to the attempt's end.
+             */
+            seconds: number;
+            /**
+             * Format: int64
+             * @description Steps that are done again.
+             */
+            steps: number;
         };
         /** @description Members by state; they add up to the run's members once the Job has created all pods. */
         MemberCounts: {
@@ -567,6 +823,16 @@ export interface components {
             startedAt?: string | null;
             /** @description How it fares. */
             state: components["schemas"]["MemberState"];
+        };
+        /** @description A member whose log is not all there. */
+        MissingLog: {
+            /**
+             * Format: int32
+             * @description The member.
+             */
+            member: number;
+            /** @description What is missing, in a sentence. */
+            why: string;
         };
         /** @description A node as the map shows it. */
         NodeView: {
@@ -775,6 +1041,8 @@ export interface components {
                 name: string;
                 /** @description The tenant. */
                 namespace: string;
+                /** @description Whether somebody asked to pause it. */
+                pause?: boolean;
                 /** @description Where the run is in its life. */
                 phase: components["schemas"]["RunPhase"];
                 /** @description The tier. */
@@ -809,6 +1077,24 @@ export interface components {
              * @description The HTTP status.
              */
             status: number;
+        };
+        /** @description How far the run is. Bounded: what adjoins is one range, and the oldest go first. */
+        Progress: {
+            checkpoint?: components["schemas"]["Checkpoint"] | null;
+            /** @description What each attempt began from, oldest first. */
+            loads?: components["schemas"]["Load"][];
+            /** @description Who did which steps, oldest first: within an attempt no step is in two ranges. */
+            ranges?: components["schemas"]["StepRange"][];
+            /**
+             * Format: date-time
+             * @description When the last report came.
+             */
+            reportedAt: string;
+            /**
+             * Format: int64
+             * @description Steps done, as the newest attempt that reported has it.
+             */
+            step: number;
         };
         /** @description What a queue has of the cluster, and what it is due. */
         QueueShare: {
@@ -911,6 +1197,99 @@ export interface components {
             /** @description The resource that is short, for example `H100`, `cpu` or `memory`. */
             resource?: string | null;
         };
+        /** @description One report of one attempt. */
+        Report: {
+            /**
+             * Format: int32
+             * @description The attempt that this tells of; it may be an earlier one than the sender's.
+             */
+            attempt: number;
+            checkpoint?: components["schemas"]["ReportedCheckpoint"] | null;
+            loaded?: components["schemas"]["ReportedLoad"] | null;
+            /** @description Steps that were done, at most 64 ranges. */
+            ranges?: components["schemas"]["ReportedRange"][];
+            /** @description The run, if the member knows it. */
+            run?: string | null;
+            /**
+             * Format: int64
+             * @description Steps done, over all attempts.
+             */
+            step: number;
+            /**
+             * Format: int32
+             * @description Processes of that attempt.
+             */
+            world_size: number;
+        };
+        /** @description A checkpoint that is complete. */
+        ReportedCheckpoint: {
+            /**
+             * Format: int64
+             * @description Its size.
+             */
+            bytes?: number;
+            /**
+             * Format: date-time
+             * @description When it was committed; without it, when the report came.
+             */
+            committed_at?: string | null;
+            /**
+             * Format: double
+             * @description How long the save took.
+             */
+            seconds?: number;
+            /**
+             * Format: double
+             * @description For how long training stood still for it.
+             */
+            stall_seconds?: number;
+            /**
+             * Format: int64
+             * @description Steps that are safe with it.
+             */
+            step: number;
+        };
+        /** @description What an attempt began from. */
+        ReportedLoad: {
+            /**
+             * Format: date-time
+             * @description When that checkpoint was committed; absent for the beginning.
+             */
+            committed_at?: string | null;
+            /**
+             * Format: int64
+             * @description The last step that the attempts before had done; without it, the loaded one.
+             */
+            reached?: number | null;
+            /**
+             * Format: int64
+             * @description The step of the checkpoint; 0 is the beginning.
+             */
+            step: number;
+        };
+        /** @description Steps that were done by so many processes. */
+        ReportedRange: {
+            /**
+             * Format: int64
+             * @description The steps after this one …
+             */
+            from: number;
+            /**
+             * Format: double
+             * @description How long they took.
+             */
+            seconds: number;
+            /**
+             * Format: int64
+             * @description … up to this one.
+             */
+            to: number;
+            /**
+             * Format: int32
+             * @description Processes.
+             */
+            world_size: number;
+        };
         /** @description What one run has cost so far. */
         RunCostView: {
             /** @description Until when, RFC 3339. */
@@ -928,6 +1307,20 @@ export interface components {
             /** @description Everything. */
             total: components["schemas"]["Cost"];
         };
+        /** @description What the members of a run printed, on one clock. */
+        RunLogs: {
+            /** @description What there is of each attempt that was asked for, oldest first. */
+            attempts: components["schemas"]["AttemptLogs"][];
+            /** @description By time, then attempt, then member. */
+            lines: components["schemas"]["LogLine"][];
+            /**
+             * Format: int32
+             * @description Members that were not read, because there are more than one answer has.
+             */
+            membersLeftOut: number;
+            /** @description Where the run is in its life: whether there is more to come. */
+            phase: components["schemas"]["RunPhase"];
+        };
         /** @description Names a run, for example one that is gone. */
         RunName: {
             /** @description The run. */
@@ -939,7 +1332,7 @@ export interface components {
          * @description A run's place in its life.
          * @enum {string}
          */
-        RunPhase: "Pending" | "Starting" | "Running" | "Succeeded" | "Failed" | "Stopped";
+        RunPhase: "Pending" | "Starting" | "Running" | "Succeeded" | "Failed" | "Stopped" | "Paused";
         /** @description A run as lists give it: small, because a page holds up to 500. */
         RunSummary: {
             /** @description When it was submitted, RFC 3339. */
@@ -966,6 +1359,8 @@ export interface components {
             name: string;
             /** @description The tenant. */
             namespace: string;
+            /** @description Whether somebody asked to pause it. */
+            pause?: boolean;
             /** @description Where the run is in its life. */
             phase: components["schemas"]["RunPhase"];
             /** @description The tier. */
@@ -983,19 +1378,55 @@ export interface components {
         };
         /** @description A run with all that is known of it. */
         RunView: components["schemas"]["RunSummary"] & {
-            /** @description Every attempt, oldest first. */
+            /** @description The last attempts, oldest first. */
             attempts: components["schemas"]["Attempt"][];
+            checkpoint?: components["schemas"]["CheckpointVolume"] | null;
             /** @description What every member executes. */
             command: string[];
+            /** @description Exit codes that end the run at once. */
+            failOn?: number[];
+            /**
+             * Format: int32
+             * @description Failures of its own since it was submitted or begun again on request: each costs a retry.
+             */
+            failures?: number;
+            /**
+             * Format: int32
+             * @description How long a member may take to save and leave after it was told to, in seconds.
+             */
+            graceSeconds?: number | null;
             /** @description The container image. */
             image: string;
+            /**
+             * Format: int32
+             * @description As few members as this do, when that starts sooner.
+             */
+            minMembers?: number | null;
+            /** @description When the next attempt begins, RFC 3339: failures are not tried again at once. */
+            nextAttemptAt?: string | null;
+            progress?: components["schemas"]["Progress"] | null;
             /** @description Every reason to wait that holds, the most binding first. Empty when nothing is waited for. */
             reasons: components["schemas"]["Reason"][];
             /**
+             * Format: int32
+             * @description How often somebody asked for another attempt.
+             */
+            restarts?: number;
+            /**
+             * Format: int32
+             * @description How often it is tried again after failures of its own.
+             */
+            retries?: number;
+            /**
              * Format: int64
-             * @description How long each member may run, in seconds.
+             * @description How long it may run, in seconds, over all attempts.
              */
             timeLimitSeconds?: number | null;
+            /**
+             * Format: int64
+             * @description For how long attempts that are over have run, in seconds: it counts against the time limit.
+             */
+            usedSeconds?: number;
         };
         /** @description What is exchanged for a session of the portal. */
         SessionRequest: {
@@ -1038,11 +1469,39 @@ export interface components {
             /** @description Single changes with which it would start at once; each was tried on the cluster as it is. */
             wouldStartNow: components["schemas"]["Offer"][];
         };
+        /** @description Steps that were done by so many processes. */
+        StepRange: {
+            /**
+             * Format: int32
+             * @description The attempt that did them.
+             */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description The steps after this one …
+             */
+            from: number;
+            /**
+             * Format: int64
+             * @description How long they took, in milliseconds.
+             */
+            milliseconds: number;
+            /**
+             * Format: int64
+             * @description … up to this one.
+             */
+            to: number;
+            /**
+             * Format: int32
+             * @description Processes.
+             */
+            worldSize: number;
+        };
         /**
          * @description What GPU time was good for.
          * @enum {string}
          */
-        UsageClass: "Productive" | "Starting" | "NodeIdle";
+        UsageClass: "Productive" | "Starting" | "Lost" | "NodeIdle";
         /** @description Who the platform thinks you are. */
         WhoAmI: {
             /** @description The user's groups. */
@@ -1613,6 +2072,85 @@ export interface operations {
             };
         };
     };
+    readLogs: {
+        parameters: {
+            query?: {
+                /** @description Only of this attempt; without it, of all that the run's status has. */
+                attempt?: number;
+                /** @description Only of this member. */
+                member?: number;
+                /** @description Only what was printed after this time, RFC 3339. */
+                since?: string;
+                /** @description The most lines of each member, from the end. */
+                tail?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The tenant. */
+                namespace: string;
+                /** @description The run. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lines. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunLogs"];
+                };
+            };
+            /** @description A parameter is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller may not do this, or may not see whether it exists. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such run, or no such attempt of it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is starting, busy, or cannot reach Kubernetes; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listMembers: {
         parameters: {
             query?: {
@@ -1670,6 +2208,346 @@ export interface operations {
             };
             /** @description There is no such run. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is starting, busy, or cannot reach Kubernetes; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    pauseRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The tenant. */
+                namespace: string;
+                /** @description The run. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run, which will pause. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description No such name can exist. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller may not do this, or may not see whether it exists. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such run. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The run is over. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is starting, busy, or cannot reach Kubernetes; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reportProgress: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The tenant. */
+                namespace: string;
+                /** @description The run. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        /** @description At most 16 KiB. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Report"];
+            };
+        };
+        responses: {
+            /** @description Recorded. Reports may come late, twice and out of order. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No such name can exist, or the body is no JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller may not do this, or may not see whether it exists. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not application/json. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The report cannot be meant. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many reports of the run at one time. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is starting, busy, or cannot reach Kubernetes; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resumeRun: {
+        parameters: {
+            query?: {
+                /** @description The step to begin from; 0 is the beginning. A run that goes on saves, and begins again from there. */
+                from?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The tenant. */
+                namespace: string;
+                /** @description The run. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run, which will go on. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description No such name can exist, or the step is none. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller may not do this, or may not see whether it exists. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such run. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The run is not paused, is over for good, keeps no checkpoints, or changed meanwhile. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is starting, busy, or cannot reach Kubernetes; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    retryRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The tenant. */
+                namespace: string;
+                /** @description The run. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run, which will begin another attempt. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description No such name can exist. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller may not do this, or may not see whether it exists. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such run. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The run did not fail, or changed meanwhile. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2073,7 +2951,7 @@ export interface operations {
                 /** @description Only runs that are charged to this queue. */
                 queue?: string;
                 /** @description Only runs in this phase. */
-                phase?: "Pending" | "Starting" | "Running" | "Succeeded" | "Failed" | "Stopped";
+                phase?: "Pending" | "Starting" | "Running" | "Succeeded" | "Failed" | "Stopped" | "Paused";
                 /** @description Only runs whose name has this in it. */
                 search?: string;
                 /** @description Only runs that this user submitted through this API. */

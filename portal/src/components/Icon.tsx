@@ -45,6 +45,13 @@ const SHAPES = {
       <rect x="5.7" y="5.7" width="4.6" height="4.6" fill="currentColor" stroke="none" />
     </>
   ),
+  pause: (
+    <>
+      <circle cx="8" cy="8" r="6" />
+      <path d="M6.6 5.8v4.4M9.4 5.8v4.4" />
+    </>
+  ),
+  again: <path d="M13 4.5v3h-3M13 7.5A5.3 5.3 0 1 0 12.2 11" />,
   ring: <circle cx="8" cy="8" r="6" strokeDasharray="2.4 2.3" />,
   dot: <circle cx="8" cy="8" r="3" fill="currentColor" stroke="none" />,
 } satisfies Record<string, ReactNode>;

@@ -1,7 +1,7 @@
-import type { MemberState, RunPhase } from "../api/types";
+import type { AttemptOutcome, MemberState, RunPhase } from "../api/types";
 import { Icon, type IconName } from "./Icon";
 
-type State = RunPhase | MemberState | "Deleted";
+type State = RunPhase | MemberState | AttemptOutcome;
 
 const ICONS: Record<State, IconName> = {
   Pending: "clock",
@@ -13,6 +13,8 @@ const ICONS: Record<State, IconName> = {
   Failed: "cross",
   Deleted: "cross",
   Stopped: "square",
+  Paused: "pause",
+  Interrupted: "again",
 };
 
 /** A state as icon and word. `badge` for the one that a page is about. */

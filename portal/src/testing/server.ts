@@ -17,6 +17,10 @@ export function fails(path: string, status: number, problem: { code: string; det
   server.use(http.get(address(path), () => HttpResponse.json({ status, ...problem }, { status })));
 }
 
+export function refuses(path: string, status: number, problem: { code: string; detail: string; hint?: string }): void {
+  server.use(http.post(address(path), () => HttpResponse.json({ status, ...problem }, { status })));
+}
+
 /** An answer that never comes. */
 export function hangs(path: string): void {
   server.use(http.get(address(path), () => new Promise<never>(() => undefined)));

@@ -3,6 +3,7 @@
     python -m tests.interruptions                4 ranks, 20 notices, 10 kills; 5 interruptions for each framework
     python -m tests.interruptions --notices 2 --kills 1 --framework plain
 
+It needs no cluster; the project's figures come from the same on real nodes (`cargo xtask bench runs plain`).
 A notice is SIGTERM to one rank, a kill SIGKILL to one rank, at a random moment of a random attempt.
 """
 
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -172,6 +174,20 @@ def twice_committed(reports: list[Mapping[str, object]]) -> list[int]:
     return twice
 
 
+def misjudged_loads(trial: Trial) -> list[str]:
+    """What attempts told of those before them, and is not so by the judge's own record."""
+    loads = {report["attempt"]: loaded for report in trial.server.reports() if (loaded := report.get("loaded"))}
+    silent = [it for it in range(1, trial.attempt + 1) if trial.executed(it) and it not in loads]
+    wrong = [f"attempts {silent} did not tell what they began from"] if silent else []
+    for last, attempt in pairwise(sorted(loads)):
+        by_rank_0 = [step for made_in, step, loss in trial.traces() if made_in == last and loss.startswith("0:")]
+        done = max(by_rank_0, default=loads[last]["step"])
+        # The judge writes a step down before the loop's end, where it is done.
+        if loads[attempt]["reached"] not in {done, done - bool(by_rank_0)}:
+            wrong.append(f"attempt {attempt} told {loads[attempt]}, and attempt {last} had done {done} steps")
+    return wrong
+
+
 def different_losses(reference: Trial, trial: Trial) -> list[int]:
     """Steps whose loss was another one in some attempt."""
     expected = {(step, loss) for _, step, loss in reference.traces()}
@@ -202,6 +218,7 @@ def measure(worker: Worker, world_size: int, notices: int, kills: int, seed: int
             result.problems.append(f"the losses of steps {different[:10]} differ")
         if twice := twice_committed(trial.server.reports()):
             result.problems.append(f"steps {twice[:10]} were committed twice")
+        result.problems += misjudged_loads(trial)
         if not any(report.get("checkpoint") for report in trial.server.reports()):
             result.problems.append("no report told of a checkpoint")
     finally:
@@ -250,23 +267,11 @@ def main() -> int:
             print(f"{framework}: {problem}")
         print(
             f"{framework}: {result.notices} notices lost {result.lost_per_notice_max} steps at most, {result.kills} "
-            f"kills {result.lost_per_kill_max} of an interval of {EVERY_STEPS}, {result.seconds:.0f} s",
+            f"kills {result.lost_per_kill_max} of an interval of {EVERY_STEPS}, the end is "
+            f"{'the same' if result.is_identical else 'another'} bit by bit, {result.seconds:.0f} s",
             flush=True,
         )
-    print_figures(results, seed)
     return int(any(result.problems for result in results.values()))
-
-
-def print_figures(results: Mapping[str, Result], seed: int) -> None:
-    """As `cargo xtask` keeps them."""
-    told = ", ".join(f"{name}: {it.notices} notices and {it.kills} kills" for name, it in results.items())
-    about = f"({told}; seed {seed})"
-    notices = sum(it.notices for it in results.values())
-    lost = max(it.lost_per_notice_max for it in results.values())
-    identical = int(all(it.is_identical for it in results.values()))
-    print(f"figure runs.noticed_interruptions {notices} interruptions  {about}")
-    print(f"figure runs.steps_lost_per_notice_max {lost} steps  {about}")
-    print(f"figure runs.bit_identical {identical} yes  {about}")
 
 
 if __name__ == "__main__":

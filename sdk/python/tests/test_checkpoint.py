@@ -189,10 +189,36 @@ def test_a_save_that_fails_does_not_end_the_training(
     training.train()
     assert failures and "No space left" in caplog.text
     assert Store(tmp_path, 1).steps()[-1] == EPOCHS * EPOCH_STEPS
+    assert not list(tmp_path.glob("*.partial")), "a save that failed keeps its space"
+
+
+def test_a_folder_that_cannot_be_made_does_not_end_the_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    training = Training(tmp_path)
+    store = training.run._session.store
+    for step in range(1, EPOCH_STEPS):
+        store.partial(step).touch()
+    training.train()
+    assert "training goes on" in caplog.text and "exists" in caplog.text
+    assert store.steps()[-1] == EPOCHS * EPOCH_STEPS
+
+
+def test_a_save_under_notice_that_fails_is_an_error_and_keeps_no_space(tmp_path: Path) -> None:
+    training = Training(tmp_path)
+    partial = training.run._session.store.partial(3)
+    (partial / "rank-0.json").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        training.train(notice_at=3)
+    assert not partial.exists()
 
 
 def test_without_a_directory_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WARPYARD_CHECKPOINT_DIR", raising=False)
+    monkeypatch.setenv("WARPYARD_RUN", "train")
+    with pytest.raises(ValueError, match="job file"):
+        checkpoint.attach(nn.Linear(1, 1))
+    monkeypatch.delenv("WARPYARD_RUN")
     with pytest.raises(ValueError, match="WARPYARD_CHECKPOINT_DIR"):
         checkpoint.attach(nn.Linear(1, 1))
 

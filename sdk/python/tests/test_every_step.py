@@ -1,4 +1,7 @@
-"""One process, told to leave after each step in turn: what it goes on to is the training that nobody interrupted."""
+"""One process, told to leave after each step in turn, and again two steps later.
+
+What it goes on to is the training that nobody interrupted.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
-from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback
 
 from tests.workers import dataset, network, seed_everything
-from tests.workers_huggingface import Tokens
-from tests.workers_lightning import Module
+from tests.workers_huggingface import Tokens, quiet_arguments
+from tests.workers_lightning import Module, quiet_trainer
 from warpyard import checkpoint, huggingface, lightning
 
 EPOCHS = 3
@@ -56,16 +59,7 @@ def train_huggingface(directory: Path, stop_after: int | None) -> State:
         def on_step_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             tell(state.global_step, stop_after)
 
-    arguments = TrainingArguments(
-        output_dir=str(directory / "own"),
-        per_device_train_batch_size=BATCH,
-        num_train_epochs=EPOCHS,
-        save_strategy="no",
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-        logging_steps=1000,
-    )
+    arguments = quiet_arguments(directory / "own", BATCH, EPOCHS)
     sizes = {"vocab_size": 64, "hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2}
     model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, attention_dropout=0.1, **sizes))
     trainer = Trainer(model, arguments, train_dataset=Tokens(SAMPLES), callbacks=[Teller()])
@@ -82,17 +76,7 @@ def train_lightning(directory: Path, stop_after: int | None, workers: int = 0) -
 
     module = Module()
     loader = DataLoader(dataset(SAMPLES), batch_size=BATCH, shuffle=True, num_workers=workers)
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        devices=1,
-        max_epochs=EPOCHS,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=directory,
-        callbacks=[Teller()],
-    )
+    trainer = quiet_trainer(directory, EPOCHS, Teller())
     lightning.attach(trainer, directory=directory)
     trainer.fit(module, loader)
     return module.state_dict()
@@ -114,16 +98,20 @@ def with_workers(train: Callable[[Path, int | None, int], State]) -> Train:
     ],
     ids=["plain", "huggingface", "lightning", "plain-workers", "lightning-workers"],
 )
-def test_after_any_step_the_rest_is_the_same(train: Train, steps: range | tuple[int, ...], tmp_path: Path) -> None:
+def test_after_any_step_and_two_later_the_rest_is_the_same(
+    train: Train, steps: range | tuple[int, ...], tmp_path: Path
+) -> None:
     seed_everything()
     whole = train(tmp_path / "whole", None)
     different = []
     for step in steps:
         directory = tmp_path / str(step)
-        seed_everything()
-        with pytest.raises(SystemExit) as left:
-            train(directory, step)
-        assert left.value.code == 75
+        # An attempt that resumed is itself interrupted, in the same epoch or the next.
+        for stop_after in (step, step + 2):
+            seed_everything()
+            with pytest.raises(SystemExit) as left:
+                train(directory, stop_after)
+            assert left.value.code == 75
         seed_everything()
         rest = train(directory, None)
         if not all(torch.equal(rest[name], value) for name, value in whole.items()):

@@ -51,6 +51,20 @@ def test_progress_that_goes_on_becomes_one_report() -> None:
     assert merged["ranges"] == [{"from": 0, "to": 15, "world_size": 4, "seconds": 2.0}]
 
 
+def test_saves_that_wait_become_one() -> None:
+    def saved(since: int, step: int) -> Report:
+        checkpoint = {"since": since, "step": step, "seconds": 1.0}
+        return progress(0, 1) | {"step": step, "ranges": [], "checkpoint": checkpoint}
+
+    merged = merge(saved(0, 4), saved(4, 9))
+    assert merged is not None and merged["checkpoint"] == {"since": 0, "step": 9, "seconds": 1.0}
+    merged = merge(progress(0, 4), saved(0, 4))
+    assert merged is not None and merged["checkpoint"]["step"] == 4 and merged["ranges"] == progress(0, 4)["ranges"]
+    merged = merge(saved(0, 4), progress(0, 6))
+    assert merged is not None and merged["checkpoint"]["step"] == 4 and merged["step"] == 6
+    assert merge(saved(0, 4), saved(5, 9)) is None
+
+
 @pytest.mark.parametrize(
     "second",
     [progress(11, 12), progress(10, 12, attempt=2), progress(10, 12, world_size=2), progress(10, 12, loaded={})],
@@ -97,6 +111,18 @@ def test_what_was_not_sent_is_left_and_sent_by_the_next_attempt(tmp_path: Path) 
     platform.wait_for(3)
     last.close()
     assert [it["step"] for it in platform.seen] == [1, 2, 3]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_survives_is_there_though_the_process_is_killed_and_goes_when_it_was_sent(tmp_path: Path) -> None:
+    Reporter(Platform(0), tmp_path).put(progress(0, 1, loaded={}), survives=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["report-1.json"]
+    platform = Platform(202)
+    again = Reporter(platform, tmp_path)
+    again.put(progress(1, 2, loaded={}), survives=True)
+    platform.wait_for(2)
+    again.close()
+    assert [it["step"] for it in platform.seen] == [1, 2]
     assert list(tmp_path.iterdir()) == []
 
 

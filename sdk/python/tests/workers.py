@@ -21,10 +21,11 @@ FEATURES = 8
 BATCH = 4
 
 
-def settings() -> tuple[Path, int, int, int]:
-    """Where to write, steps in an epoch, epochs, and the bound of the interval."""
+def settings() -> tuple[Path, int, int, int | None]:
+    """Where to write, steps in an epoch, epochs, and the bound of the interval unless the SDK chooses it."""
     env = os.environ
-    return Path(env["TEST_OUT"]), int(env["TEST_EPOCH_STEPS"]), int(env["TEST_EPOCHS"]), int(env["TEST_EVERY_STEPS"])
+    every_steps = int(env["TEST_EVERY_STEPS"]) if "TEST_EVERY_STEPS" in env else None
+    return Path(env["TEST_OUT"]), int(env["TEST_EPOCH_STEPS"]), int(env["TEST_EPOCHS"]), every_steps
 
 
 def seed_everything(seed: int = 7) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -52,24 +53,27 @@ class Tracer(TrainerCallback):
         trace(state.global_step, self.trainer.loss)
 
 
-def train_huggingface() -> None:
-    """Two ranks, DDP over gloo."""
-    out, epoch_steps, epochs, every_steps = settings()
-    seed_everything()
-    arguments = TrainingArguments(
-        output_dir=str(out / "own"),
-        per_device_train_batch_size=BATCH,
+def quiet_arguments(folder: Path, batch: int, epochs: int, **named: Any) -> TrainingArguments:
+    """On the processor, without anything that the ``Trainer`` writes by itself."""
+    return TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=batch,
         num_train_epochs=epochs,
         save_strategy="no",
         report_to=[],
         use_cpu=True,
-        ddp_backend="gloo",
-        ddp_find_unused_parameters=True,
         disable_tqdm=True,
         logging_steps=1000,
-        seed=7,
-        data_seed=7,
+        **named,
     )
+
+
+def train_huggingface() -> None:
+    """Two ranks, DDP over gloo."""
+    out, epoch_steps, epochs, every_steps = settings()
+    seed_everything()
+    ddp = {"ddp_backend": "gloo", "ddp_find_unused_parameters": True}
+    arguments = quiet_arguments(out / "own", BATCH, epochs, seed=7, data_seed=7, **ddp)
     torch.manual_seed(7)
     config = LlamaConfig(
         vocab_size=64,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
@@ -44,6 +45,22 @@ class Tracer(pl.Callback):
         trace(trainer.global_step, pl_module.last_loss)
 
 
+def quiet_trainer(folder: Path, epochs: int, callback: pl.Callback, **named: Any) -> pl.Trainer:
+    """On the processor, without anything that Lightning writes by itself."""
+    return pl.Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_epochs=epochs,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+        callbacks=[callback],
+        **named,
+    )
+
+
 def train_lightning() -> None:
     """Two ranks, DDP over gloo."""
     out, epoch_steps, epochs, every_steps = settings()
@@ -51,19 +68,8 @@ def train_lightning() -> None:
     seed_everything()
     data = dataset(epoch_steps * world_size * BATCH)
     loader = DataLoader(data, batch_size=BATCH, shuffle=True)
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        strategy="ddp_find_unused_parameters_true",
-        num_nodes=world_size,
-        devices=1,
-        max_epochs=epochs,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=out,
-        callbacks=[Tracer()],
-    )
+    ddp = {"strategy": "ddp_find_unused_parameters_true", "num_nodes": world_size}
+    trainer = quiet_trainer(out, epochs, Tracer(), **ddp)
     module = Module()
     lightning.attach(trainer, every_steps=every_steps)
     trainer.fit(module, loader)

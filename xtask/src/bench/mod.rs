@@ -3,6 +3,7 @@
 pub mod oracle;
 mod placement;
 mod placement_work;
+mod runs;
 
 use std::process::Command;
 
@@ -53,6 +54,18 @@ enum Bench {
         #[arg(long)]
         counted_max: Option<usize>,
     },
+    /// Runs that survive: what a script must change, the chosen interval, crashes in a save; and real training on real
+    /// kubelets, interrupted.
+    Runs {
+        /// Which parts, for example `interval` or `plain`; all without one.
+        parts: Vec<String>,
+        /// A tenth of the interruptions; prints no figures.
+        #[arg(long)]
+        rehearse: bool,
+        /// The seed that a failing run printed.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// The scheduler on the real API server: against bare calls, kube-scheduler and KAI's published suite.
     Scheduler {
         /// Which scenarios, for example `drain.n1k` or `kai`; all without one.
@@ -86,6 +99,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
             measure("bench-ledger", &[])
         }
         Bench::Placement { nodes_max, counted_max } => placement::run(*nodes_max, *counted_max),
+        Bench::Runs { parts, rehearse, seed } => runs::run(parts, *rehearse, *seed),
         Bench::Scheduler { scenarios, rehearse } => {
             let rehearse = rehearse.then_some("--rehearse");
             let arguments: Vec<_> = scenarios.iter().map(String::as_str).chain(rehearse).collect();

@@ -48,6 +48,8 @@ type TokenHash = [u8; 32];
 /// Finds out who calls.
 pub struct Authenticator {
     client: Client,
+    /// What tokens must be made for; without it, for Kubernetes' own API.
+    audience: Option<&'static str>,
     accepted: Mutex<ExpiringCache<TokenHash, Arc<Identity>>>,
     refused: Mutex<ExpiringCache<TokenHash, ()>>,
     known: Mutex<ExpiringCache<TokenHash, ()>>,
@@ -62,8 +64,18 @@ pub struct Caller(pub Arc<Identity>);
 impl Authenticator {
     /// Asks with this client, which needs the right to create `TokenReviews`.
     pub fn new(client: Client) -> Self {
+        Self::with(client, None)
+    }
+
+    /// The same for tokens that were made for this and nothing else.
+    pub fn for_audience(client: Client, audience: &'static str) -> Self {
+        Self::with(client, Some(audience))
+    }
+
+    fn with(client: Client, audience: Option<&'static str>) -> Self {
         Self {
             client,
+            audience,
             accepted: Mutex::new(ExpiringCache::new(ACCEPTED_MAX, ACCEPTED_LIFETIME)),
             refused: Mutex::new(ExpiringCache::new(REFUSED_MAX, REFUSED_LIFETIME)),
             known: Mutex::new(ExpiringCache::new(ACCEPTED_MAX, KNOWN_LIFETIME)),
@@ -89,7 +101,11 @@ impl Authenticator {
             return Err(too_many_refused());
         }
         let status = self.review(token).await?;
-        let user = status.user.filter(|_| status.authenticated.unwrap_or(false) && status.error.is_none());
+        // Who does not know audiences answers for tokens of any.
+        let is_for_us = |audience: &str| status.audiences.iter().flatten().any(|it| it == audience);
+        let is_for_us = self.audience.is_none_or(is_for_us);
+        let is_valid = status.authenticated.unwrap_or(false) && status.error.is_none();
+        let user = status.user.filter(|_| is_valid && is_for_us);
         let Some(user) = user else {
             lock(&self.refused).insert(hash, (), asked);
             lock(&self.refusals).spend(asked);
@@ -115,7 +131,10 @@ impl Authenticator {
         token: &str,
     ) -> Result<k8s_openapi::api::authentication::v1::TokenReviewStatus, ApiError> {
         let review = TokenReview {
-            spec: TokenReviewSpec { token: token.to_owned(), audiences: None },
+            spec: TokenReviewSpec {
+                token: token.to_owned(),
+                audiences: self.audience.map(|audience| vec![audience.to_owned()]),
+            },
             ..TokenReview::default()
         };
         let reviews: Api<TokenReview> = Api::all(self.client.clone());
@@ -159,7 +178,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-fn bearer_token(headers: &HeaderMap) -> Result<&str, ApiError> {
+/// The token in the request's one Authorization header.
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Result<&str, ApiError> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let value = match (values.next(), values.next()) {
         (Some(value), None) => value,

@@ -59,12 +59,22 @@ impl Access {
         Self { verb: "get", resource: "snapshots", namespace: None, name: None }
     }
 
+    /// On what pods of a namespace print.
+    pub fn logs(namespace: &str) -> Self {
+        Self { verb: "get", resource: "pods/log", namespace: Some(namespace.to_owned()), name: None }
+    }
+
     fn attributes(&self) -> ResourceAttributes {
-        // Nodes are of the core group, whose name is empty.
-        let group = if self.resource == "nodes" { "" } else { api_types::GROUP };
+        let (resource, subresource) = match self.resource.split_once('/') {
+            Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+            None => (self.resource, None),
+        };
+        // Nodes and pods are of the core group, whose name is empty.
+        let group = if ["nodes", "pods"].contains(&resource) { "" } else { api_types::GROUP };
         ResourceAttributes {
             group: Some(group.to_owned()),
-            resource: Some(self.resource.to_owned()),
+            resource: Some(resource.to_owned()),
+            subresource,
             verb: Some(self.verb.to_owned()),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -76,6 +86,7 @@ impl Access {
         let object = match (self.resource, &self.name) {
             ("runs", Some(name)) => Cow::Owned(format!("run `{name}`")),
             ("queues", Some(name)) => Cow::Owned(format!("queue `{name}`")),
+            ("pods/log", _) => Cow::Borrowed("logs"),
             (resource, _) => Cow::Borrowed(resource),
         };
         let place = self.namespace.as_ref().map_or(String::new(), |name| format!(" in namespace `{name}`"));
@@ -106,7 +117,7 @@ impl Authorizer {
             ("nodes", _) => "ask an administrator for a ClusterRoleBinding to `warpyard-cluster-viewer`",
             ("queues", _) => "ask an administrator for the ClusterRole `warpyard-queue-viewer` on that queue",
             ("snapshots", _) => "ask an administrator for the ClusterRole warpyard-snapshot-viewer",
-            (_, "create" | "patch") => {
+            ("pods/log", _) | (_, "create" | "patch") => {
                 "ask an administrator for a RoleBinding to `warpyard-user` in that namespace"
             }
             _ => {
@@ -203,6 +214,7 @@ mod tests {
             (Access::runs("list", Some("nlp")), "`eve` may not list runs in namespace `nlp`"),
             (Access::run("get", "nlp", "a"), "`eve` may not get run `a` in namespace `nlp`"),
             (Access::queue("get", Some("h100")), "`eve` may not get queue `h100`"),
+            (Access::logs("nlp"), "`eve` may not get logs in namespace `nlp`"),
         ] {
             assert_eq!(access.sentence("eve"), expect);
         }

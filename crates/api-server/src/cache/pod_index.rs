@@ -6,10 +6,9 @@
 //!                           └─► by_node   (node, namespace, name)  who holds GPUs of it
 //! ```
 //!
-//! Memory of one pod, in bytes: `CachedPod` 176 and its counters 16; its name ~45 and 16; three trees, filled to half
+//! Memory of one pod, in bytes: `CachedPod` 208 and its counters 16; its name ~45 and 16; three trees, filled to half
 //! at the worst, (32 + 8) / 0.5 + 2 × (48 + 8) / 0.5 = 304; the run's name, if no other pod has it, ~80 with its place
-//! among the shared texts; the allocator's share ~10 of each of four. Together ~680, so 100,000 pods are 68 MB (a test
-//! sees 72 MB). Texts that many pods have (namespace, queue, node) are shared. A pod that is neither of a run nor holds
+//! among the shared texts; the allocator's share ~10 of each of four. Together ~710, so 100,000 pods are 71 MB. Texts that many pods have (namespace, queue, node) are shared. A pod that is neither of a run nor holds
 //! GPUs is not kept at all.
 
 mod cached_pod;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 
 use cluster_convert::SlimPod;
 
-pub use cached_pod::CachedPod;
+pub use cached_pod::{CachedPod, uid};
 
 use crate::events::changes::{Change, RunKey};
 
@@ -73,6 +72,11 @@ impl PodIndex {
         let mut changes = differs(self, new);
         changes.extend(differs(new, self));
         changes
+    }
+
+    /// The pod of this name.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<CachedPod>> {
+        self.pods.get(&(namespace.into(), name.into())).cloned()
     }
 
     /// The newest pod of each member of one attempt of a run, by the member's index.

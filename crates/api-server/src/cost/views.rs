@@ -102,6 +102,7 @@ fn usage_class(class: Class) -> UsageClass {
     match class {
         Class::Productive => UsageClass::Productive,
         Class::Starting => UsageClass::Starting,
+        Class::Lost => UsageClass::Lost,
         Class::NodeIdle => UsageClass::NodeIdle,
     }
 }

@@ -6,6 +6,8 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use tracing::warn;
 
+use crate::access::identity::Identity;
+
 /// An answer that is no success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError(pub Problem);
@@ -88,6 +90,19 @@ impl ApiError {
                 Self::unavailable("KubernetesUnavailable", message)
             }
             _ => Self::from_kube(&kube::Error::Api(status), "write to Kubernetes"),
+        }
+    }
+
+    /// The same error; if rights are missing, with which of the caller's groups do not count.
+    #[must_use]
+    pub fn without_groups(self, identity: &Identity) -> Self {
+        match identity.groups_left_out().as_slice() {
+            [] => self,
+            groups if self.0.code == "Forbidden" => self.hint(format!(
+                "rights that come by {} do not count here: bind a role to your name or to a group of your own",
+                groups.join(", ")
+            )),
+            _ => self,
         }
     }
 

@@ -1,13 +1,16 @@
 //! The operations. Each asks first whether the caller may, then does one thing.
 
+pub mod asks;
 pub mod board;
 pub mod cost;
 pub mod events;
 pub mod health;
 pub mod identity;
+pub mod logs;
 pub mod members;
 pub mod nodes;
 pub mod queues;
+pub mod reports;
 pub mod runs;
 pub mod session;
 pub mod snapshot;

@@ -27,7 +27,7 @@ use crate::views::{self, Readable};
 use crate::writes;
 
 /// How long an answer to a write waits for the cache to show it; a watch takes milliseconds.
-const READ_YOUR_WRITES_BOUND: Duration = Duration::from_secs(2);
+pub(super) const READ_YOUR_WRITES_BOUND: Duration = Duration::from_secs(2);
 
 /// Which runs.
 #[derive(Deserialize, IntoParams, Debug)]
@@ -252,35 +252,6 @@ async fn told_by_leader(server: &Server, run: &Run) -> Option<RunOutlook> {
     server.leader().run(namespace, name).await.ok().flatten()
 }
 
-/// Stops a run; its record stays. Stopping a run twice, or one that is over, is fine.
-#[utoipa::path(
-    post,
-    path = "/v1/namespaces/{namespace}/runs/{name}/stop",
-    operation_id = "stopRun",
-    tag = "runs",
-    params(RunPath),
-    responses(
-        (status = 200, description = "The run, which will stop.", body = RunView),
-        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such run.", body = Problem, content_type = "application/problem+json"),
-        LoginProblems,
-    )
-)]
-pub async fn stop(
-    State(server): State<Arc<Server>>,
-    Caller(identity): Caller,
-    path: Result<Path<RunPath>, PathRejection>,
-) -> Result<Json<RunView>, ApiError> {
-    let RunPath { namespace, name } = path?.0;
-    let (namespace, name) = (namespace.as_str(), name.as_str());
-    server.authorizer().require(&identity, Access::run("patch", namespace, name)).await?;
-    let run = writes::stop_run(server.client(), &identity, namespace, name).await?;
-    let cache = server.cache()?;
-    cache.wait_for_run(namespace, name, READ_YOUR_WRITES_BOUND, |seen| seen.spec.stop).await;
-    let readable = readable(&server, &identity, views::reasons(&run)).await?;
-    Ok(Json(views::run_view(&run, &cache.queues(), &readable)))
-}
-
 /// What a list may show: a named namespace must be allowed, unnamed ones are left out if they are not.
 pub(super) async fn visible(
     server: &Server,
@@ -311,7 +282,11 @@ pub(super) async fn visible_run(
 }
 
 /// What in a run's reasons the caller may read: numbers of queues, and names of others' gangs.
-async fn readable(server: &Server, identity: &Identity, reasons: &[Reason]) -> Result<Readable, ApiError> {
+pub(super) async fn readable(
+    server: &Server,
+    identity: &Identity,
+    reasons: &[Reason],
+) -> Result<Readable, ApiError> {
     let queues: Vec<String> = views::queues_in_reasons(reasons).into_iter().collect();
     let count = queues.len();
     let access = |queue: &String| Access::queue("get", Some(queue));

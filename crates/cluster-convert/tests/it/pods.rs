@@ -150,6 +150,10 @@ fn what_we_cannot_honour_is_named() {
         &["spec.volumes[].csi", "spec.volumes[].persistentVolumeClaim"],
     );
     check(
+        json!({"volumes": [{"name": names::CHECKPOINT_VOLUME, "persistentVolumeClaim": {"claimName": "c"}}]}),
+        &[],
+    );
+    check(
         json!({"volumes": [{"name": "v", "configMap": {"name": "c"}}, {"name": "w", "nfs": {"server": "s"}}]}),
         &[],
     );

@@ -416,3 +416,19 @@ fn use_and_savings_that_are_restored_are_what_they_would_have_been() {
     first.advance(at(9000));
     assert_eq!(numbers(&next), numbers(&first), "and they go on alike");
 }
+
+#[test]
+fn a_run_is_remembered_over_its_attempts() {
+    let of_run = |name: &str, run: &str| Pod { run: Some(run.into()), ..pod(name, 1) };
+    let mut state = victim_and_claimant();
+    state.apply(P(on(of_run("train-1", "train"), "b")));
+    state.apply(P(of_run("own-1", "own")));
+    state.mark_evicting(&gang("train-1"), &gang("own-1"));
+    state.apply(P(of_run("train-2", "train")));
+    state.apply(P(of_run("own-2", "own")));
+    state.apply(P(of_run("other-1", "other")));
+    assert!(state.was_evicted_for(&gang("train-2"), &gang("own-2")) && state.has_displaced(&gang("own-2")));
+    assert!(!state.was_evicted_for(&gang("other-1"), &gang("own-2")));
+    let again = ClusterState::restore(state.save());
+    assert!(again.was_evicted_for(&gang("train-2"), &gang("own-2")));
+}

@@ -207,7 +207,12 @@ impl Objects {
             match self.pods.get(name) {
                 None => state.apply(Change::PodGone(moved.pod.key.clone())),
                 Some(pod) => {
-                    let terminating = pod.terminating && !self.assumed.contains_key(&pod.key);
+                    let is_assumed = self.assumed.contains_key(&pod.key);
+                    if moved.assumed.is_some() && moved.pod.key == pod.key && !is_assumed {
+                        // Another of its name stood in for it meanwhile: what was assumed is forgotten.
+                        state.apply(Change::PodGone(pod.key.clone()));
+                    }
+                    let terminating = pod.terminating && !is_assumed;
                     state.apply(Change::Pod(Pod { terminating, ..pod.clone() }));
                 }
             }

@@ -122,6 +122,7 @@ impl Writer<'_> {
         let seen = now();
         let sight = *self.meter.sight.borrow();
         self.record().await?;
+        self.record_lost().await?;
         self.set_prices().await?;
         let left = self.post().await?;
         if !sight.pods.broken && !sight.nodes.broken {
@@ -209,6 +210,18 @@ impl Writer<'_> {
                 state.dirty_count()
             };
             self.meter.metrics.dirty(dirty);
+        }
+    }
+
+    /// After everything else: what is lost is noted of pods that the ledger has.
+    async fn record_lost(&self) -> Result<(), Error> {
+        loop {
+            let some = lock(&self.meter.lost).batch(ASKED_MAX);
+            if some.is_empty() {
+                return Ok(());
+            }
+            self.ledger.record_lost(&some).await?;
+            lock(&self.meter.lost).recorded(&some);
         }
     }
 

@@ -38,6 +38,8 @@ pub fn pod_record(pod: &SlimPod) -> Option<PodRecord> {
         scheduled_at,
         started_at: first_start(pod).map(|at| at.max(scheduled_at)),
         ended: end(pod, scheduled_at),
+        // Its Run tells: see `super::lost`.
+        lost_from: None,
     })
 }
 

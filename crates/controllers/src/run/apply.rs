@@ -1,9 +1,10 @@
 //! Every write of the Run controller. Each names the object by UID or resource version, so that none can hit another
 //! object of the same name, and each may be repeated.
 
-use api_types::names::{CONTROLLERS_FIELD_MANAGER, RUN_FINALIZER};
+use api_types::names::{CONTROLLERS_FIELD_MANAGER, RUN_FINALIZER, TOLD_ANNOTATION};
 use api_types::{Run, RunStatus};
 use cluster_convert::Readable;
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{
@@ -36,15 +37,17 @@ pub async fn add_finalizer(context: &Context, run: &Run) -> Result<Run, Error> {
     patched.map(|Readable(run)| run).map_err(Error::api("add the finalizer to run", &name))
 }
 
-/// Writes the status if it says anything new; all of it but `waiting`, which is the scheduler's.
+/// Writes the status if it says anything new; all of it but `waiting`, which is the scheduler's, and `progress`, which is
+/// the API server's.
 ///
 /// It carries the resource version it was decided from: a decision made on an old Run is refused, not written.
 pub async fn update_status(context: &Context, run: Run, mut status: RunStatus) -> Result<Run, Error> {
     status.waiting = run.status.as_ref().and_then(|status| status.waiting.clone());
+    status.progress = run.status.as_ref().and_then(|status| status.progress.clone());
     if run.status.as_ref() == Some(&status) {
         return Ok(run);
     }
-    status.waiting = None;
+    (status.waiting, status.progress) = (None, None);
     let patch = json!({
         "apiVersion": Run::api_version(&()),
         "kind": Run::kind(&()),
@@ -80,11 +83,39 @@ pub async fn create(
     Ok(Resources::applied(service, job))
 }
 
-/// Lets a suspended Job start its pods.
-pub async fn resume_job(context: &Context, run: &RunKey, name: &str, uid: &str) -> Result<JobFacts, Error> {
-    let patch = json!({ "metadata": { "uid": uid }, "spec": { "suspend": false } });
-    let job = api::<Job>(context, &run.namespace).patch(name, &parameters(), &Patch::Merge(&patch)).await;
-    job.map(|Readable(job)| JobFacts::of(&job)).map_err(Error::api("resume Job", name))
+/// Lets a suspended Job start its pods, if it is as it was seen: one that was told to end meanwhile stays suspended.
+pub async fn resume_job(
+    context: &Context,
+    run: &RunKey,
+    name: &str,
+    seen: &JobFacts,
+) -> Result<JobFacts, Error> {
+    let metadata = json!({ "uid": seen.uid, "resourceVersion": seen.resource_version });
+    let patch = json!({ "metadata": metadata, "spec": { "suspend": false } });
+    patch_job(context, run, name, &patch).await.map_err(Error::api("resume Job", name))
+}
+
+/// Suspends a Job for good: the Job controller deletes its pods, all at once, and they are told by that.
+pub async fn suspend_job(
+    context: &Context,
+    run: &RunKey,
+    name: &str,
+    uid: &str,
+    now: Timestamp,
+) -> Result<JobFacts, Error> {
+    let metadata = json!({ "uid": uid, "annotations": { TOLD_ANNOTATION: now.to_string() } });
+    let patch = json!({ "metadata": metadata, "spec": { "suspend": true } });
+    patch_job(context, run, name, &patch).await.map_err(Error::api("suspend Job", name))
+}
+
+async fn patch_job(
+    context: &Context,
+    run: &RunKey,
+    name: &str,
+    patch: &serde_json::Value,
+) -> Result<JobFacts, kube::Error> {
+    let job = api::<Job>(context, &run.namespace).patch(name, &parameters(), &Patch::Merge(patch)).await;
+    job.map(|Readable(job)| JobFacts::of(&job))
 }
 
 /// Asks for the deletion of a Job; `None` if it is gone already. With [`PropagationPolicy::Foreground`] the Job stays

@@ -5,32 +5,72 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
+use api_types::RunSpec;
 use api_types::names::{
-    ATTEMPT_LABEL, GANG_LABEL, GANG_SIZE_ANNOTATION, GPU_NODE_TAINT, GPU_RESOURCE, GPU_TYPE_ANNOTATION,
-    METERING_FINALIZER, QUEUE_LABEL, RUN_FINALIZER, RUN_LABEL, SCHEDULER_NAME, SUBMITTED_BY_ANNOTATION,
+    ATTEMPT_LABEL, CHECKPOINTS_ANNOTATION, GANG_LABEL, GANG_SIZE_ANNOTATION, GPU_NODE_TAINT, GPU_RESOURCE,
+    GPU_TYPE_ANNOTATION, METERING_FINALIZER, QUEUE_LABEL, RUN_FINALIZER, RUN_LABEL, SCHEDULER_NAME,
+    SUBMITTED_BY_ANNOTATION,
 };
+use api_types::run::Attempt;
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
 use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec, ResourceRequirements,
-    SeccompProfile, SecurityContext, Service, ServiceSpec, Toleration, Volume, VolumeMount,
+    Container, PodSecurityContext, PodSpec, PodTemplateSpec, ResourceRequirements, SeccompProfile,
+    SecurityContext, Service, ServiceSpec, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::environment;
+use super::reporting::Reporting;
 use super::validate::ValidatedRun;
+use super::{environment, volumes};
 
-/// How long a member may take to end after it was asked to.
-const TERMINATION_GRACE_SECONDS: i64 = 30;
+/// How long a member may take to save and leave, where the Run does not say.
+const GRACE_SECONDS_DEFAULT: u32 = 30;
+
+/// What was decided about an attempt before it is built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptPlan {
+    /// The attempt's number, from 1.
+    pub number: u32,
+    /// How many members it has.
+    pub members: u32,
+    /// The step to resume from; without it, the newest.
+    pub resume_step: Option<i64>,
+    /// How long it may run: what earlier attempts left of the Run's limit.
+    pub time_limit_seconds: Option<i64>,
+}
+
+impl AttemptPlan {
+    /// An attempt as the Run's status records it, with this much time.
+    pub fn of(run: &ValidatedRun, attempt: &Attempt, time_limit_seconds: Option<i64>) -> Self {
+        // Records of old have no members: they had all of the Run's.
+        let members = if attempt.members == 0 { run.spec.members } else { attempt.members };
+        Self { number: attempt.number, members, resume_step: attempt.resume_step, time_limit_seconds }
+    }
+}
+
+/// What the platform has around its Runs.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// There is a ledger: no pod vanishes before its end is in it.
+    pub metered: bool,
+    /// Where members report to, if anywhere.
+    pub reporting: Option<Reporting>,
+}
+
+/// How long a member may take to save and leave.
+pub fn grace_seconds(spec: &RunSpec) -> u32 {
+    spec.grace_seconds.unwrap_or(GRACE_SECONDS_DEFAULT)
+}
 
 /// Deterministic names of an attempt's children: found again after any crash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptNames {
     /// The attempt's number, from 1.
     pub attempt: u32,
-    /// The Job, and the gang of its pods. With a Run's name of at most 40 characters, `<job>-<index>` keeps within
+    /// The Job. With a Run's name of at most 40 characters, `<job>-<index>` keeps within
     /// the 63 characters of a host name for any 32-bit attempt and 10,000 members: 40 + 11 + 5 = 56.
     pub job: String,
     /// The headless Service.
@@ -70,29 +110,49 @@ impl Resources<Prepared> {
 }
 
 /// Builds the children of one attempt. The Job is suspended: it starts nothing before its UID is in the Run's status.
-/// If pods are `metered`, none vanishes before its end is in the ledger.
-pub fn resources(run: &ValidatedRun, names: &AttemptNames, metered: bool) -> Resources<Prepared> {
-    Resources { service: service(run, names), job: job(run, names, metered), stage: PhantomData }
+pub fn resources(run: &ValidatedRun, plan: &AttemptPlan, around: &Surroundings) -> Resources<Prepared> {
+    let it = Blueprint { run, plan, around, names: AttemptNames::of(&run.name, plan.number) };
+    Resources { service: service(&it), job: job(&it), stage: PhantomData }
 }
 
-fn service(run: &ValidatedRun, names: &AttemptNames) -> Service {
+/// Everything that the parts of an attempt are made from.
+pub(super) struct Blueprint<'a> {
+    pub(super) run: &'a ValidatedRun,
+    pub(super) plan: &'a AttemptPlan,
+    pub(super) around: &'a Surroundings,
+    pub(super) names: AttemptNames,
+}
+
+impl Blueprint<'_> {
+    /// How long a member may take to save and leave after it was told to.
+    pub(super) fn grace_seconds(&self) -> u32 {
+        grace_seconds(&self.run.spec)
+    }
+
+    /// Processes of all members: one for each GPU. 10,000 members × 64 GPUs is far below the range of u64.
+    pub(super) fn processes(&self) -> u64 {
+        u64::from(self.plan.members) * u64::from(self.run.spec.gpus_per_member.max(1))
+    }
+}
+
+fn service(it: &Blueprint<'_>) -> Service {
     Service {
-        metadata: metadata(run, names, names.service.clone()),
+        metadata: metadata(it, it.names.service.clone()),
         spec: Some(ServiceSpec {
             cluster_ip: Some("None".to_owned()),
             // Members look each other up before any of them is ready.
             publish_not_ready_addresses: Some(true),
-            selector: Some(labels(run, names)),
+            selector: Some(labels(it)),
             ..ServiceSpec::default()
         }),
         ..Service::default()
     }
 }
 
-fn job(run: &ValidatedRun, names: &AttemptNames, metered: bool) -> Job {
+fn job(it: &Blueprint<'_>) -> Job {
     // The schema bounds members by 10,000.
-    let members = i32::try_from(run.spec.members).unwrap_or(i32::MAX);
-    let mut metadata = metadata(run, names, names.job.clone());
+    let members = i32::try_from(it.plan.members).unwrap_or(i32::MAX);
+    let mut metadata = metadata(it, it.names.job.clone());
     metadata.finalizers = Some(vec![RUN_FINALIZER.to_owned()]);
     let disruption = PodFailurePolicyOnPodConditionsPattern {
         type_: "DisruptionTarget".to_owned(),
@@ -120,49 +180,72 @@ fn job(run: &ValidatedRun, names: &AttemptNames, metered: bool) -> Job {
                     ..PodFailurePolicyRule::default()
                 }],
             }),
-            template: template(run, names, metered),
+            template: template(it),
             ..JobSpec::default()
         }),
         ..Job::default()
     }
 }
 
-fn template(run: &ValidatedRun, names: &AttemptNames, metered: bool) -> PodTemplateSpec {
-    let mut labels = labels(run, names);
-    labels.insert(GANG_LABEL.to_owned(), names.job.clone());
-    if let Some(queue) = &run.spec.queue {
+fn template(it: &Blueprint<'_>) -> PodTemplateSpec {
+    let spec = &it.run.spec;
+    let mut labels = labels(it);
+    // Each attempt is a gang of its own: what is left of the last one is no member of the next.
+    labels.insert(GANG_LABEL.to_owned(), it.names.job.clone());
+    if let Some(queue) = &spec.queue {
         labels.insert(QUEUE_LABEL.to_owned(), queue.clone());
     }
     let mut annotations: BTreeMap<String, String> =
-        run.spec.annotations.iter().map(|a| (a.name.clone(), a.value.clone())).collect();
-    annotations.insert(GANG_SIZE_ANNOTATION.to_owned(), run.spec.members.to_string());
-    if let Some(gpu_type) = &run.spec.gpu_type {
+        spec.annotations.iter().map(|a| (a.name.clone(), a.value.clone())).collect();
+    annotations.insert(GANG_SIZE_ANNOTATION.to_owned(), it.plan.members.to_string());
+    if let Some(gpu_type) = &spec.gpu_type {
         annotations.insert(GPU_TYPE_ANNOTATION.to_owned(), gpu_type.clone());
     }
-    if let Some(user) = &run.submitted_by {
+    if spec.checkpoint.is_some() {
+        annotations.insert(CHECKPOINTS_ANNOTATION.to_owned(), "true".to_owned());
+    }
+    if let Some(user) = &it.run.submitted_by {
         annotations.insert(SUBMITTED_BY_ANNOTATION.to_owned(), user.clone());
     }
+    annotations.extend(it.around.reporting.as_ref().and_then(Reporting::annotation));
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels),
             annotations: Some(annotations),
-            finalizers: metered.then(|| vec![METERING_FINALIZER.to_owned()]),
+            finalizers: it.around.metered.then(|| vec![METERING_FINALIZER.to_owned()]),
             ..ObjectMeta::default()
         }),
-        spec: Some(pod(run, names)),
+        spec: Some(pod(it)),
     }
 }
 
-fn pod(run: &ValidatedRun, names: &AttemptNames) -> PodSpec {
+fn pod(it: &Blueprint<'_>) -> PodSpec {
+    let (volumes, mounts) = volumes::of(it).into_iter().unzip();
+    let container = Container {
+        name: "main".to_owned(),
+        image: Some(it.run.spec.image.clone()),
+        command: Some(it.run.spec.command.clone()),
+        env: Some(environment::variables(it)),
+        resources: Some(requirements(it.run)),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            ..SecurityContext::default()
+        }),
+        volume_mounts: Some(mounts),
+        ..Container::default()
+    };
     PodSpec {
         restart_policy: Some("Never".to_owned()),
         scheduler_name: Some(SCHEDULER_NAME.to_owned()),
-        priority_class_name: Some(run.spec.priority.priority_class().to_owned()),
-        subdomain: Some(names.service.clone()),
+        priority_class_name: Some(it.run.spec.priority.priority_class().to_owned()),
+        subdomain: Some(it.names.service.clone()),
         // On the pod and not on the Job, because the Job's clock starts when it is created, and waiting is free.
-        active_deadline_seconds: run.spec.time_limit_seconds,
-        termination_grace_period_seconds: Some(TERMINATION_GRACE_SECONDS),
+        active_deadline_seconds: it.plan.time_limit_seconds,
+        termination_grace_period_seconds: Some(it.grace_seconds().into()),
         automount_service_account_token: Some(false),
+        // The first process of a pid namespace ignores signals that it has not asked for. Told to go while it still
+        // imports its framework, a member would not hear it, begin to train, and be killed when its grace is over.
+        share_process_namespace: Some(true),
         // A namespace of a thousand Services would put thousands of variables into every member.
         enable_service_links: Some(false),
         tolerations: Some(vec![Toleration {
@@ -178,37 +261,9 @@ fn pod(run: &ValidatedRun, names: &AttemptNames) -> PodSpec {
             }),
             ..PodSecurityContext::default()
         }),
-        containers: vec![container(run, names)],
-        // The runtime's 64 MiB of shared memory are too little for data loaders and NCCL.
-        volumes: Some(vec![Volume {
-            name: "shm".to_owned(),
-            empty_dir: Some(EmptyDirVolumeSource {
-                medium: Some("Memory".to_owned()),
-                ..EmptyDirVolumeSource::default()
-            }),
-            ..Volume::default()
-        }]),
+        containers: vec![container],
+        volumes: Some(volumes),
         ..PodSpec::default()
-    }
-}
-
-fn container(run: &ValidatedRun, names: &AttemptNames) -> Container {
-    Container {
-        name: "main".to_owned(),
-        image: Some(run.spec.image.clone()),
-        command: Some(run.spec.command.clone()),
-        env: Some(environment::variables(run, names)),
-        resources: Some(requirements(run)),
-        security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
-            ..SecurityContext::default()
-        }),
-        volume_mounts: Some(vec![VolumeMount {
-            name: "shm".to_owned(),
-            mount_path: "/dev/shm".to_owned(),
-            ..VolumeMount::default()
-        }]),
-        ..Container::default()
     }
 }
 
@@ -229,69 +284,22 @@ fn requirements(run: &ValidatedRun) -> ResourceRequirements {
     ResourceRequirements { limits: Some(limits), requests: Some(requests), ..ResourceRequirements::default() }
 }
 
-fn metadata(run: &ValidatedRun, names: &AttemptNames, name: String) -> ObjectMeta {
+fn metadata(it: &Blueprint<'_>, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
-        namespace: Some(run.namespace.clone()),
-        labels: Some(labels(run, names)),
-        owner_references: Some(vec![run.owner.clone()]),
+        namespace: Some(it.run.namespace.clone()),
+        labels: Some(labels(it)),
+        owner_references: Some(vec![it.run.owner.clone()]),
         ..ObjectMeta::default()
     }
 }
 
-fn labels(run: &ValidatedRun, names: &AttemptNames) -> BTreeMap<String, String> {
+fn labels(it: &Blueprint<'_>) -> BTreeMap<String, String> {
     BTreeMap::from([
-        (RUN_LABEL.to_owned(), run.name.clone()),
-        (ATTEMPT_LABEL.to_owned(), names.attempt.to_string()),
+        (RUN_LABEL.to_owned(), it.run.name.clone()),
+        (ATTEMPT_LABEL.to_owned(), it.plan.number.to_string()),
     ])
 }
 
 #[cfg(test)]
-mod tests {
-    use api_types::run::PodAnnotation;
-
-    use super::{AttemptNames, SUBMITTED_BY_ANNOTATION, resources};
-    use crate::run::testing::run;
-    use crate::run::validate::validate;
-
-    #[test]
-    fn four_members_of_eight_gpus() {
-        let mut run = run();
-        run.spec.queue = Some("nlp".to_owned());
-        run.spec.gpu_type = Some("H100".to_owned());
-        run.spec.time_limit_seconds = Some(3600);
-        run.spec.cpu = Some("16".to_owned());
-        run.spec.memory = Some("64Gi".to_owned());
-        run.spec.annotations =
-            vec![PodAnnotation { name: "fake.warpyard.dev/run-time".to_owned(), value: "5s".to_owned() }];
-        run.metadata.annotations =
-            Some(std::iter::once((SUBMITTED_BY_ANNOTATION.to_owned(), "ann".to_owned())).collect());
-        let built = resources(&validate(&run).unwrap(), &AttemptNames::of("train", 1), true);
-        insta::assert_yaml_snapshot!("service", built.service);
-        insta::assert_yaml_snapshot!("job", built.job);
-    }
-
-    #[test]
-    fn without_gpus_queue_and_limits_nothing_is_made_up() {
-        let mut run = run();
-        run.spec.gpus_per_member = 0;
-        let built = resources(&validate(&run).unwrap(), &AttemptNames::of("train", 1), false);
-        let template = built.job.spec.unwrap().template;
-        let metadata = template.metadata.unwrap();
-        assert_eq!(metadata.finalizers, None);
-        assert!(!metadata.annotations.unwrap().contains_key(SUBMITTED_BY_ANNOTATION));
-        let labels = metadata.labels.unwrap();
-        assert!(!labels.contains_key(api_types::names::QUEUE_LABEL));
-        let spec = template.spec.unwrap();
-        assert_eq!(spec.active_deadline_seconds, None);
-        let requirements = spec.containers[0].resources.clone().unwrap();
-        assert!(requirements.limits.unwrap().is_empty());
-        assert!(requirements.requests.unwrap().is_empty());
-    }
-
-    #[test]
-    fn the_longest_names_are_host_names() {
-        let names = AttemptNames::of(&"a".repeat(40), u32::MAX);
-        assert!(format!("{}-{}", names.job, 9_999).len() <= 63);
-    }
-}
+mod tests;

@@ -2,11 +2,21 @@
 //!
 //! ```text
 //!   no finalizer ─► AddFinalizer ─► RecordAttempt ─► CreateChildren ─► RecordJob ─► ResumeJob ─► Follow …
-//!                                   (in status)      (Job suspended)   (its UID)                   │
-//!                                                                        Job ended, deleted, or ◄──┘
-//!                                                                        spec.stop and pods over
-//!   Rest ◄─ ReleaseJob (finalizer off, Service gone) ◄─ Conclude (outcome in status) ◄─┘
+//!                                ┌► (in status)      (Job suspended)   (its UID)                   │
+//!                                │                                                                 │
+//!                                │   something interrupts it: RecordTold ─► SuspendJob ─► Follow ◄─┤
+//!                                │                            (in status)   (members are told)  │  │
+//!                                │                                 Job ended, deleted, or ◄─────┴──┘
+//!                                │                                 spec.stop and pods over
+//!                    ReleaseAttempt ◄─ Conclude, another attempt follows ◄─┤
+//!   Rest ◄─ ReleaseJob (finalizer off, Service gone) ◄─ Conclude, over ◄───┘
 //! ```
+//!
+//! **Attempts never overlap.** The next one is recorded only after the end of the last one is, and that only when none
+//! of its pods runs any more, or the machine of those that may is silent for longer than their grace.
+//!
+//! **What is told stays told.** That its members must go is in the status before they are told, and on the Job from then
+//! on: a leader with an old cache cannot let it start again.
 //!
 //! **Nothing runs twice.** A Job starts pods only after [`Step::ResumeJob`], which needs its UID in the Run's status,
 //! and every write of status carries the resource version it was decided from. So of two leaders, or of a leader
@@ -16,12 +26,14 @@
 //!
 //! **No end is missed.** Our finalizer keeps a deleted Job readable until its outcome is in the Run's status.
 
-use api_types::Run;
 use api_types::names::RUN_FINALIZER;
-use api_types::run::{Attempt, AttemptOutcome};
+use api_types::run::Attempt;
+use api_types::{Run, RunPhase};
 use jiff::Timestamp;
 
+use super::interruption::{self, Interruption, interruption};
 use super::job::{JobEnd, JobFacts};
+use super::sight::{Sight, World};
 use super::validate::Invalid;
 
 /// What to do next. Each step is one write or a few idempotent ones; after it, everything is looked at again.
@@ -29,7 +41,7 @@ use super::validate::Invalid;
 pub enum Step {
     /// Put our finalizer on the Run.
     AddFinalizer,
-    /// Write attempt 1 into the Run's status.
+    /// Write the next attempt into the Run's status.
     RecordAttempt,
     /// Create the attempt's Service and its suspended Job.
     CreateChildren,
@@ -40,6 +52,10 @@ pub enum Step {
     },
     /// Let the Job start its pods.
     ResumeJob,
+    /// Write into the Run's status that the attempt has to end.
+    RecordTold(Interruption),
+    /// Suspend the Job, which tells all its members to save and leave.
+    SuspendJob,
     /// Delete the Job, pods first, because the user asked to stop.
     DeleteJob,
     /// Delete a Job that lost the race for the attempt; it never started anything.
@@ -55,11 +71,18 @@ pub enum Step {
     Conclude(Conclusion),
     /// The end is recorded: let go of the Job and delete the Service.
     ReleaseJob,
+    /// The end is recorded and another attempt follows: let go of the Job and delete the Service; the Job of an attempt
+    /// that was interrupted goes too, for it has nothing left to tell.
+    ReleaseAttempt,
+    /// Say that the Run is paused.
+    Pause,
+    /// The next attempt is not due yet.
+    AwaitDue,
     /// Nothing to do, ever again.
     Rest,
 }
 
-/// How a Run ended, before it is written.
+/// How an attempt ended, before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Conclusion {
     /// The Job completed.
@@ -81,6 +104,8 @@ pub enum Conclusion {
     },
     /// The user asked.
     Stopped,
+    /// It was ended from outside, and another attempt follows.
+    Interrupted(Interruption),
     /// It could not even start.
     Refused {
         /// The status's word.
@@ -90,55 +115,44 @@ pub enum Conclusion {
     },
 }
 
-impl Conclusion {
-    /// How the attempt is recorded.
-    pub fn outcome(&self) -> AttemptOutcome {
-        match self {
-            Self::Succeeded { .. } => AttemptOutcome::Succeeded,
-            Self::Failed { .. } | Self::Refused { .. } => AttemptOutcome::Failed,
-            Self::Deleted { .. } => AttemptOutcome::Deleted,
-            Self::Stopped => AttemptOutcome::Stopped,
-        }
-    }
-}
-
 impl From<&Invalid> for Conclusion {
     fn from(invalid: &Invalid) -> Self {
         Self::Refused { reason: invalid.reason().to_owned(), message: invalid.to_string() }
     }
 }
 
-/// Decides for a Run that is not being deleted. `job` is the Job of that name; `None` only if a live read said so,
-/// or if the attempt is over.
-/// `members_are_over` says whether nothing of the Job runs any more, also while its pods are still there.
-pub fn next(
-    run: &Run,
-    validity: Result<(), &Invalid>,
-    job: Option<&JobFacts>,
-    members_are_over: impl FnOnce() -> bool,
-) -> Step {
+/// Decides for a Run that is not being deleted. The Job of the sight is the one of that name; `None` only if a live read
+/// said so, or if the attempt is over.
+pub fn next(sight: Sight<'_>, validity: Result<(), &Invalid>, world: &World<'_>) -> Step {
+    let (run, job) = (sight.run, sight.job);
     let status = run.status.as_ref();
     let over = status.is_some_and(|status| status.phase.is_final());
-    match status.and_then(|status| status.attempts.last()) {
-        Some(attempt) if over => after(attempt, run, job),
+    match sight.attempt() {
+        Some(attempt) if over => after(attempt, sight, world),
         None if over => Step::Rest,
-        Some(attempt) if attempt.job_uid.is_some() => during(attempt, run, job, members_are_over),
+        Some(attempt) if attempt.outcome.is_some() => between(attempt, sight, world),
+        Some(attempt) if attempt.job_uid.is_some() => during(attempt, sight, world),
         _ if run.spec.stop && !job.is_some_and(|job| is_ours(run, job)) => {
             Step::Conclude(Conclusion::Stopped)
         }
         recorded => match validity {
             Err(invalid) => Step::Conclude(invalid.into()),
             Ok(()) if !has_finalizer(run) => Step::AddFinalizer,
+            Ok(()) if recorded.is_none() && run.spec.pause => pause(run),
             Ok(()) if recorded.is_none() => Step::RecordAttempt,
-            Ok(()) => before(run, job),
+            Ok(()) => before(sight),
         },
     }
 }
 
 /// The attempt is recorded, its Job is not.
-fn before(run: &Run, job: Option<&JobFacts>) -> Step {
-    let Some(job) = job else { return Step::CreateChildren };
-    if is_ours(run, job) {
+fn before(sight: Sight<'_>) -> Step {
+    let Some(job) = sight.job else {
+        let requested = interruption::requested(sight);
+        return requested
+            .map_or(Step::CreateChildren, |asked| Step::Conclude(Conclusion::Interrupted(asked)));
+    };
+    if is_ours(sight.run, job) {
         return Step::RecordJob { uid: job.uid.clone() };
     }
     if job.deleting_since.is_some() {
@@ -151,22 +165,19 @@ fn before(run: &Run, job: Option<&JobFacts>) -> Step {
 }
 
 /// The attempt's Job is recorded, its outcome is not.
-fn during(
-    attempt: &Attempt,
-    run: &Run,
-    job: Option<&JobFacts>,
-    members_are_over: impl FnOnce() -> bool,
-) -> Step {
-    let taken_away = |at| if run.spec.stop { Conclusion::Stopped } else { Conclusion::Deleted { at } };
-    let Some(job) = job else { return Step::Conclude(taken_away(None)) };
+fn during(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
+    let run = sight.run;
+    let taken_away = |at| match told(attempt) {
+        _ if run.spec.stop => Step::Conclude(Conclusion::Stopped),
+        Some(told) if sight.is_over(world) => Step::Conclude(Conclusion::Interrupted(told)),
+        Some(_) => Step::Follow,
+        None => Step::Conclude(Conclusion::Deleted { at }),
+    };
+    let Some(job) = sight.job else { return taken_away(None) };
     if attempt.job_uid.as_deref() != Some(&job.uid) {
         // Another Job has the name, so ours is gone.
         let stray = is_ours(run, job) && job.deleting_since.is_none();
-        return if stray {
-            Step::DiscardJob { uid: job.uid.clone() }
-        } else {
-            Step::Conclude(taken_away(None))
-        };
+        return if stray { Step::DiscardJob { uid: job.uid.clone() } } else { taken_away(None) };
     }
     match (&job.end, job.deleting_since) {
         (Some(JobEnd::Complete { at }), _) => Step::Conclude(Conclusion::Succeeded { at: *at }),
@@ -174,29 +185,99 @@ fn during(
         (Some(JobEnd::Failed { noticed, .. }), Some(deleted))
             if noticed.is_some_and(|noticed| noticed > deleted) =>
         {
-            Step::Conclude(taken_away(Some(deleted)))
+            taken_away(Some(deleted))
         }
-        (Some(JobEnd::Failed { at, why, .. }), _) => {
-            Step::Conclude(Conclusion::Failed { at: *at, why: why.clone() })
-        }
+        (Some(JobEnd::Failed { at, why, .. }), _) => Step::Conclude(match told(attempt) {
+            _ if run.spec.stop => Conclusion::Stopped,
+            Some(told) => Conclusion::Interrupted(told),
+            None => Conclusion::Failed { at: *at, why: why.clone() },
+        }),
         // Pods that are over stay while somebody's finalizer is on them, such as the meter's: nobody waits for those.
-        (None, Some(_)) if run.spec.stop && job.awaits_pods && !members_are_over() => Step::Follow,
-        (None, Some(deleted)) => Step::Conclude(taken_away(Some(deleted))),
+        (None, Some(_)) if run.spec.stop && job.awaits_pods && !is_stopped(sight, world) => Step::Follow,
+        (None, Some(deleted)) => taken_away(Some(deleted)),
         (None, None) if run.spec.stop => Step::DeleteJob,
-        (None, None) if job.suspended => Step::ResumeJob,
-        (None, None) => Step::Follow,
+        (None, None) => going_on(attempt, job, sight, world),
     }
 }
 
-/// The outcome is recorded.
-fn after(attempt: &Attempt, run: &Run, job: Option<&JobFacts>) -> Step {
-    match job {
+/// The Job is there and has not ended.
+fn going_on(attempt: &Attempt, job: &JobFacts, sight: Sight<'_>, world: &World<'_>) -> Step {
+    match told(attempt) {
+        Some(_) if !job.told => Step::SuspendJob,
+        Some(told) if sight.is_over(world) => Step::Conclude(Conclusion::Interrupted(told)),
+        Some(_) => Step::Follow,
+        None => match interruption(sight, world) {
+            Some(interruption) => Step::RecordTold(interruption),
+            // Told by a leader whose record we have not seen yet: it comes.
+            None if job.told => Step::Follow,
+            None if job.suspended => Step::ResumeJob,
+            None => Step::Follow,
+        },
+    }
+}
+
+/// The attempt is over, the Run is not.
+fn between(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
+    let run = sight.run;
+    if let Some(job) = sight.job
+        && is_ours(run, job)
+        && job.held
+    {
+        let is_the_attempts = attempt.job_uid.as_deref() == Some(&job.uid);
+        return if is_the_attempts {
+            Step::ReleaseAttempt
+        } else {
+            Step::DiscardJob { uid: job.uid.clone() }
+        };
+    }
+    let due = run.status.as_ref().and_then(|status| status.next_attempt_at.as_ref());
+    match due {
+        _ if run.spec.stop => Step::Conclude(Conclusion::Stopped),
+        _ if run.spec.pause => pause(run),
+        // Who asks does not wait.
+        Some(due) if due.0 > world.now && interruption::requested(sight).is_none() => Step::AwaitDue,
+        _ => Step::RecordAttempt,
+    }
+}
+
+fn pause(run: &Run) -> Step {
+    let is_said = run.status.as_ref().is_some_and(|status| status.phase == RunPhase::Paused);
+    if is_said { Step::Rest } else { Step::Pause }
+}
+
+/// The outcome is recorded, and the Run is over.
+fn after(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
+    let run = sight.run;
+    match sight.job {
         Some(job) if attempt.job_uid.as_deref() == Some(&job.uid) && job.held => Step::ReleaseJob,
         Some(job) if attempt.job_uid.as_deref() != Some(&job.uid) && is_ours(run, job) && job.held => {
             Step::DiscardJob { uid: job.uid.clone() }
         }
+        // Members of a Job that somebody deleted have their grace.
+        _ if is_retried(run) && !sight.members_are_gone(world) => Step::AwaitDue,
+        _ if is_retried(run) => Step::RecordAttempt,
         _ => Step::Rest,
     }
+}
+
+/// Whether a Run that failed is to be tried again on request.
+fn is_retried(run: &Run) -> bool {
+    let Some(status) = &run.status else { return false };
+    status.phase == RunPhase::Failed && run.spec.restarts > status.restarts && !run.spec.stop
+}
+
+/// Why the attempt was told to end, if it was.
+fn told(attempt: &Attempt) -> Option<Interruption> {
+    attempt.told_at.as_ref()?;
+    Some(Interruption {
+        reason: attempt.reason.clone().unwrap_or_default(),
+        message: attempt.message.clone().unwrap_or_default(),
+    })
+}
+
+/// Whether all pods of the Job are gone, as far as they are seen. With none seen, they may be still to come.
+fn is_stopped(sight: Sight<'_>, world: &World<'_>) -> bool {
+    sight.own_pods().next().is_some() && sight.members_are_gone(world)
 }
 
 /// Whether this very Run controls the Job.

@@ -8,7 +8,8 @@
 //!   NNODES       PET_NNODES          members
 //!   PET_NPROC_PER_NODE               max(GPUs of a member, 1)
 //!   RANK                             the member's index, only with at most one GPU per member
-//!   WARPYARD_RUN WARPYARD_ATTEMPT    which run, which attempt
+//!   LOCAL_RANK                       0, likewise: the process is the only one of its member
+//!   WARPYARD_…                       see docs/reference/run-contract.md
 //! ```
 //!
 //! `RANK` counts processes. With several GPUs a member starts several processes, and the launcher that starts them
@@ -21,37 +22,62 @@
 use api_types::run::EnvironmentVariable;
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector};
 
-use super::build::AttemptNames;
-use super::validate::ValidatedRun;
+use super::build::Blueprint;
+use super::volumes::CHECKPOINT_DIRECTORY;
 
 /// Where member 0 listens, unless the job file says otherwise; torchrun's own default.
 const MASTER_PORT: &str = "29500";
 
+/// One failure in 50,000 hours of one GPU, as long as we know nothing better: Llama 3 saw 419 in 54 days on 16,384 of
+/// them, 2.0e-5 per GPU-hour. The SDK assumes the same.
+const MTBF_SECONDS_OF_ONE_PROCESS: u64 = 50_000 * 3600;
+
 /// The whole environment of a member: ours, then the job file's; each name once.
-pub fn variables(run: &ValidatedRun, names: &AttemptNames) -> Vec<EnvVar> {
-    let given = without_repeats(&run.spec.env);
-    let mut variables = rendezvous(run, names, &given);
+pub(super) fn variables(it: &Blueprint<'_>) -> Vec<EnvVar> {
+    let given = without_repeats(&it.run.spec.env);
+    let mut variables = contract(it);
+    variables.extend(rendezvous(it, &given));
     variables.retain(|ours| given.iter().all(|theirs| theirs.name != ours.name));
     variables.extend(given.into_iter().map(|variable| literal(&variable.name, &variable.value)));
     variables
 }
 
-fn rendezvous(run: &ValidatedRun, names: &AttemptNames, given: &[EnvironmentVariable]) -> Vec<EnvVar> {
-    let members = run.spec.members;
-    let processes = run.spec.gpus_per_member.max(1);
-    // 10,000 members × 64 GPUs is far below the range of u64.
-    let world = u64::from(members) * u64::from(processes);
-    let address = format!("{}-0.{}", names.job, names.service);
+/// What `docs/reference/run-contract.md` promises beside the rendezvous.
+fn contract(it: &Blueprint<'_>) -> Vec<EnvVar> {
+    let checkpoints = it.run.spec.checkpoint.as_ref();
+    let directory = checkpoints.map(|_| ("WARPYARD_CHECKPOINT_DIR", CHECKPOINT_DIRECTORY.to_owned()));
+    let step = it.plan.resume_step.map(|step| ("WARPYARD_RESUME_STEP", step.to_string()));
+    let reporting = it.around.reporting.as_ref();
+    let reports = reporting.map(|reporting| reporting.variables(&it.run.namespace, &it.run.name));
+    let mtbf_seconds = (MTBF_SECONDS_OF_ONE_PROCESS / it.processes().max(1)).max(1);
+    [
+        ("WARPYARD_RUN", it.run.name.clone()),
+        ("WARPYARD_ATTEMPT", it.plan.number.to_string()),
+        ("WARPYARD_GRACE_SECONDS", it.grace_seconds().to_string()),
+        ("WARPYARD_MTBF_SECONDS", mtbf_seconds.to_string()),
+        // torchrun would kill its processes after 30 s.
+        ("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", it.grace_seconds().to_string()),
+    ]
+    .into_iter()
+    .chain(directory)
+    .chain(step)
+    .chain(reports.into_iter().flatten())
+    .map(|(name, value)| literal(name, &value))
+    .collect()
+}
+
+fn rendezvous(it: &Blueprint<'_>, given: &[EnvironmentVariable]) -> Vec<EnvVar> {
+    let members = it.plan.members;
+    let processes = it.run.spec.gpus_per_member.max(1);
+    let address = format!("{}-0.{}", it.names.job, it.names.service);
     let port = given
         .iter()
         .find(|variable| variable.name == "MASTER_PORT")
         .map_or(MASTER_PORT, |v| v.value.as_str());
     let mut variables = vec![
-        literal("WARPYARD_RUN", &run.name),
-        literal("WARPYARD_ATTEMPT", &names.attempt.to_string()),
         literal("MASTER_ADDR", &address),
         literal("MASTER_PORT", port),
-        literal("WORLD_SIZE", &world.to_string()),
+        literal("WORLD_SIZE", &it.processes().to_string()),
         literal("NNODES", &members.to_string()),
         member_index("NODE_RANK"),
         literal("PET_MASTER_ADDR", &address),
@@ -60,8 +86,10 @@ fn rendezvous(run: &ValidatedRun, names: &AttemptNames, given: &[EnvironmentVari
         literal("PET_NPROC_PER_NODE", &processes.to_string()),
         member_index("PET_NODE_RANK"),
     ];
-    if run.spec.gpus_per_member <= 1 {
+    if it.run.spec.gpus_per_member <= 1 {
         variables.push(member_index("RANK"));
+        // Without it Lightning would start the processes of a member itself.
+        variables.push(literal("LOCAL_RANK", "0"));
     }
     variables
 }
@@ -96,7 +124,7 @@ mod tests {
     use api_types::run::EnvironmentVariable;
 
     use super::variables;
-    use crate::run::build::AttemptNames;
+    use crate::run::build::{AttemptNames, AttemptPlan, Blueprint, Surroundings};
     use crate::run::testing::run;
     use crate::run::validate::validate;
 
@@ -108,7 +136,10 @@ mod tests {
             value: (*value).to_owned(),
         };
         run.spec.env = env.iter().map(variable).collect();
-        let found = variables(&validate(&run).unwrap(), &AttemptNames::of("train", 1));
+        let plan = AttemptPlan { number: 1, members, resume_step: None, time_limit_seconds: None };
+        let (run, around) = (validate(&run).unwrap(), Surroundings::default());
+        let names = AttemptNames::of("train", 1);
+        let found = variables(&Blueprint { run: &run, plan: &plan, around: &around, names });
         let mut found = found.into_iter().filter(|variable| variable.name == name);
         let first = found.next();
         assert!(found.next().is_none(), "{name} is set twice");
@@ -124,10 +155,20 @@ mod tests {
     }
 
     #[test]
+    fn the_more_gpus_the_sooner_one_fails() {
+        let seconds = |members, gpus| value(members, gpus, &[], "WARPYARD_MTBF_SECONDS").unwrap();
+        assert_eq!(seconds(1, 0), "180000000");
+        assert_eq!(seconds(2048, 8), "10986");
+        assert_eq!(seconds(10_000, 64), "281");
+    }
+
+    #[test]
     fn rank_is_given_only_where_a_member_is_one_process() {
         assert_eq!(value(4, 1, &[], "RANK").as_deref(), Some("from the pod"));
         assert_eq!(value(4, 0, &[], "RANK").as_deref(), Some("from the pod"));
         assert_eq!(value(4, 8, &[], "RANK"), None);
+        assert_eq!(value(4, 1, &[], "LOCAL_RANK").as_deref(), Some("0"));
+        assert_eq!(value(4, 8, &[], "LOCAL_RANK"), None);
     }
 
     #[test]

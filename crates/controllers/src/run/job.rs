@@ -1,18 +1,30 @@
 //! What decisions read of a Job: parsed once, so that the rest is about runs and not about conditions.
 
-use api_types::names::RUN_FINALIZER;
+use api_types::names::{RUN_FINALIZER, TOLD_ANNOTATION};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 
 /// A Job of an attempt, as last seen.
+#[expect(clippy::struct_excessive_bools, reason = "facts of one object, each read by itself")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobFacts {
     /// Its UID.
     pub uid: String,
+    /// The version that was read: what depends on the Job being as it was read names it.
+    pub resource_version: Option<String>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
     /// The UID of the object that controls it.
     pub owner_uid: Option<String>,
-    /// It starts no pods yet.
+    /// It starts no pods: not yet, or not any more.
     pub suspended: bool,
+    /// Its members were told to save and leave.
+    pub told: bool,
+    /// The Job controller has seen that it starts no pods any more, because it is suspended or has failed, and has no pod
+    /// left that it knows of but those that are ending.
+    pub is_idle: bool,
+    /// Pods that are being ended.
+    pub terminating: u32,
     /// Somebody asked to delete it, then.
     pub deleting_since: Option<Timestamp>,
     /// A foreground deletion still waits for its pods to go.
@@ -61,7 +73,14 @@ impl JobFacts {
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             owner_uid: owner.map(|owner| owner.uid.clone()),
+            resource_version: metadata.resource_version.clone(),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             suspended: job.spec.as_ref().and_then(|spec| spec.suspend).unwrap_or(false),
+            told: metadata.annotations.as_ref().is_some_and(|all| all.contains_key(TOLD_ANNOTATION)),
+            // A Job that has failed is never called suspended, nor failed before its last pod is gone.
+            is_idle: ["Suspended", "FailureTarget"].iter().any(|type_| condition(job, type_).is_some())
+                && count(status.and_then(|status| status.active)) == 0,
+            terminating: count(status.and_then(|status| status.terminating)),
             deleting_since: metadata.deletion_timestamp.as_ref().map(|time| time.0),
             awaits_pods: finalizers.iter().any(|finalizer| finalizer == "foregroundDeletion"),
             held: finalizers.iter().any(|finalizer| finalizer == RUN_FINALIZER),
@@ -118,7 +137,21 @@ fn ranges(text: &str) -> Vec<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::ranges;
+    use serde_json::json;
+
+    use super::{JobFacts, ranges};
+
+    #[test]
+    fn a_job_is_idle_when_it_starts_nothing_more_also_if_it_has_failed_first() {
+        let idle = |type_: &str, active: u32| {
+            let condition = json!({ "type": type_, "status": "True" });
+            let status = json!({ "active": active, "terminating": 1, "conditions": [condition] });
+            let job = json!({ "metadata": { "name": "j" }, "status": status });
+            JobFacts::of(&serde_json::from_value(job).unwrap()).is_idle
+        };
+        assert!(idle("Suspended", 0) && idle("FailureTarget", 0));
+        assert!(!idle("Suspended", 1) && !idle("FailureTarget", 1) && !idle("Other", 0));
+    }
 
     #[test]
     fn completed_indexes_are_read_as_ranges() {

@@ -1,7 +1,7 @@
 //! What status reads of a member's pod.
 
-use api_types::names::RUN_LABEL;
-use cluster_convert::{SlimCondition, SlimContainerState, SlimPod, member_index};
+use api_types::names::{CHECKPOINTED_AT_ANNOTATION, RUN_LABEL};
+use cluster_convert::{SlimCondition, SlimContainerState, SlimPod, member_index, pod_requests};
 use jiff::Timestamp;
 
 use crate::members::RunKey;
@@ -11,14 +11,20 @@ use crate::members::RunKey;
 pub struct Member {
     /// The pod's name.
     pub pod: String,
+    /// The pod's UID.
+    pub uid: String,
     /// The UID of the Job that made it.
     pub job_uid: String,
     /// Which member it is, from 0.
     pub index: u32,
+    /// GPUs that it asks for.
+    pub gpus: u32,
     /// When the pod was created.
     pub created: Option<Timestamp>,
     /// Where it is placed.
     pub node: Option<String>,
+    /// Since when, by the control plane's clock.
+    pub bound_at: Option<Timestamp>,
     /// How far it has come.
     pub phase: PodPhase,
     /// Somebody deleted the pod: after a failure, the Job controller does so with the others.
@@ -35,6 +41,8 @@ pub struct Member {
     pub exit: Option<Exit>,
     /// When the container started.
     pub started_at: Option<Timestamp>,
+    /// When the Run last saved its state, as the pod says.
+    pub saved_at: Option<Timestamp>,
 }
 
 /// How a container ended.
@@ -107,10 +115,13 @@ pub fn member_of(pod: &SlimPod) -> Option<(RunKey, Member)> {
     let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
     let member = Member {
         pod: metadata.name.clone()?,
+        uid: metadata.uid.clone().unwrap_or_default(),
         job_uid: owner.uid.clone(),
         index: member_index(pod)?,
+        gpus: u32::try_from(pod_requests(pod).gpus).unwrap_or(0),
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         node: pod.spec.node_name.clone().filter(|node| !node.is_empty()),
+        bound_at: bound_at(pod),
         phase: match pod.status.phase.as_deref() {
             Some("Running") => PodPhase::Running,
             Some("Succeeded") => PodPhase::Succeeded,
@@ -124,12 +135,22 @@ pub fn member_of(pod: &SlimPod) -> Option<(RunKey, Member)> {
         stuck: stuck(pod),
         exit: exit(pod),
         started_at: states(pod).filter_map(started_at).min(),
+        saved_at: saved_at(pod),
     };
     Some((RunKey { namespace: metadata.namespace.clone()?, name: run }, member))
 }
 
 fn states(pod: &SlimPod) -> impl Iterator<Item = &SlimContainerState> {
     pod.status.container_statuses.iter().map(|status| &status.state)
+}
+
+fn saved_at(pod: &SlimPod) -> Option<Timestamp> {
+    pod.metadata.annotations.as_ref()?.get(CHECKPOINTED_AT_ANNOTATION)?.parse().ok()
+}
+
+fn bound_at(pod: &SlimPod) -> Option<Timestamp> {
+    let bound = pod.status.conditions.iter().find(|it| it.kind == "PodScheduled" && it.status == "True")?;
+    bound.last_transition_time.as_ref().map(|time| time.0)
 }
 
 fn disruption(pod: &SlimPod) -> Option<&SlimCondition> {

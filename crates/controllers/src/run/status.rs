@@ -15,44 +15,45 @@
 //! | Job deleted from outside                       | Failed                     | `JobDeleted`                          |
 //! | cannot be built, or the API server refuses it  | Failed                     | `InvalidName`, …, `Refused`, `NameTaken` |
 //! | `spec.stop`, pods gone                         | Stopped                    | `StoppedByUser`                       |
+//! | members were told to save and leave            | Running, or as before      | why, as `SpotNotice`                  |
+//! | … and are over, another attempt follows        | Pending                    | the same                              |
+//! | `spec.pause`, pods gone                        | Paused                     | `Paused`                              |
 
 use std::collections::BTreeMap;
 
 use api_types::conditions::{self, Observed};
-use api_types::run::{Attempt, MemberCounts, Reason};
+use api_types::run::{MemberCounts, Reason};
 use api_types::{Run, RunPhase, RunStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::build::AttemptNames;
+use super::attempts::{self, Ending};
 use super::decide::Conclusion;
-use super::job::JobFacts;
+use super::failure::first_failure;
+use super::interruption::Interruption;
 use super::member::{Member, PodPhase};
+use super::sight::Sight;
+use crate::nodes::NodesByName;
 
 const MEMBER_LOST: &str = "MemberLost";
 const PREEMPTED: &str = "Preempted";
 const UNWOUND: &str = "Unwound";
-const MEMBER_FAILED: &str = "MemberFailed";
-const TIME_LIMIT: &str = "TimeLimitExceeded";
 
-/// What the decisions of this module read.
-#[derive(Debug, Clone, Copy)]
-pub struct Sight<'a> {
-    /// The Run as it was read.
-    pub run: &'a Run,
-    /// Its last attempt's Job, if there is one.
-    pub job: Option<&'a JobFacts>,
-    /// The pods of the Run, of any Job, in any order.
-    pub pods: &'a [Member],
+/// The status with the next attempt recorded, of so many members: written before any child is created.
+pub fn with_attempt(run: &Run, members: u32, now: Timestamp) -> RunStatus {
+    let mut run = run.clone();
+    let mut status = attempts::begin(&run, members);
+    // The last attempt had its nodes; this one has none.
+    status.conditions.retain(|condition| condition.type_ != conditions::run::SCHEDULED);
+    run.status = Some(status);
+    follow(Sight { run: &run, job: None, pods: &[] }, now)
 }
 
-/// The status with attempt 1 recorded: written before any child is created.
-pub fn with_first_attempt(run: &Run, now: Timestamp) -> RunStatus {
-    let names = AttemptNames::of(run.metadata.name.as_deref().unwrap_or_default(), 1);
-    let mut run = run.clone();
-    let attempt = Attempt { number: names.attempt, job_name: names.job, ..Attempt::default() };
-    run.status.get_or_insert_default().attempts = vec![attempt];
-    follow(Sight { run: &run, job: None, pods: &[] }, now)
+/// The status of a Run that holds nothing because somebody paused it.
+pub fn paused(run: &Run, now: Timestamp) -> RunStatus {
+    let old = run.status.clone().unwrap_or_default();
+    let why = Interruption::new("Paused", "paused on request: `warpyard resume` lets it go on");
+    waits_for_next(run, old, &why, RunPhase::Paused, now)
 }
 
 /// The status with the last attempt's Job recorded: written before the Job may start anything.
@@ -98,15 +99,21 @@ pub fn follow(sight: Sight<'_>, now: Timestamp) -> RunStatus {
             why.clone().unwrap_or(("Waiting".to_owned(), "not all members have a node".to_owned()));
         Observed { type_: conditions::run::SCHEDULED, holds: false, reason, message }
     } else {
-        placed(sight.run)
+        placed(sight)
     };
     let observed = vec![scheduled, unfinished()];
     let (reason, message) = why.unzip();
+    let mut attempts = old.attempts.clone();
+    if let Some(attempt) = attempts.last_mut() {
+        attempt.started_at = attempts::started_at(sight).map(Time);
+        attempt.ended_at = attempts::ended_at(sight).map(Time);
+    }
     RunStatus {
         observed_generation: sight.run.metadata.generation,
         phase,
         reason,
         message,
+        attempts,
         members: counts,
         started_at: started_at(sight, &old),
         finished_at: None,
@@ -115,44 +122,63 @@ pub fn follow(sight: Sight<'_>, now: Timestamp) -> RunStatus {
     }
 }
 
-/// The status of a Run that is over.
-pub fn conclude(sight: Sight<'_>, conclusion: &Conclusion, now: Timestamp) -> RunStatus {
-    let old = sight.run.status.clone().unwrap_or_default();
-    let (phase, why, at) = match conclusion {
-        Conclusion::Succeeded { at } => (RunPhase::Succeeded, None, *at),
-        Conclusion::Failed { at, why } => (RunPhase::Failed, Some(failure(sight, why)), *at),
-        Conclusion::Deleted { at } => (RunPhase::Failed, Some(deleted(&old)), *at),
-        Conclusion::Stopped => {
-            (RunPhase::Stopped, Some(("StoppedByUser".to_owned(), "stopped on request".to_owned())), None)
+/// The status after an attempt has ended: of a Run that is over, or that waits for its next attempt.
+pub fn conclude(sight: Sight<'_>, conclusion: &Conclusion, nodes: &NodesByName, now: Timestamp) -> RunStatus {
+    let ending = attempts::ending(sight, conclusion, nodes);
+    let (status, ending) = attempts::close(sight, ending, now);
+    match (ending.over, &ending.why) {
+        (Some(phase), _) => over(sight, status, &ending, phase, now),
+        (None, Some(why)) => {
+            let status = RunStatus { started_at: started_at(sight, &status), ..status };
+            let phase = if sight.run.spec.pause { RunPhase::Paused } else { RunPhase::Pending };
+            waits_for_next(sight.run, status, why, phase, now)
         }
-        Conclusion::Refused { reason, message } => {
-            (RunPhase::Failed, Some((reason.clone(), message.clone())), None)
-        }
-    };
+        (None, None) => status,
+    }
+}
+
+fn over(sight: Sight<'_>, status: RunStatus, ending: &Ending, phase: RunPhase, now: Timestamp) -> RunStatus {
+    let why = ending.why.as_ref();
     let finished = Observed {
         type_: conditions::run::FINISHED,
         holds: true,
-        reason: why.as_ref().map_or("Succeeded", |(reason, _)| reason).to_owned(),
-        message: why.as_ref().map_or("all members ended with 0", |(_, message)| message).to_owned(),
+        reason: why.map_or("Succeeded", |why| &why.reason).to_owned(),
+        message: why.map_or("all members ended with 0", |why| &why.message).to_owned(),
     };
-    let scheduled = if phase == RunPhase::Succeeded { placed(sight.run) } else { as_before(&old) };
-    let mut attempts = old.attempts.clone();
-    if let Some(attempt) = attempts.last_mut() {
-        attempt.outcome = Some(conclusion.outcome());
-        attempt.message = why.as_ref().map(|(_, message)| message.clone());
-    }
-    let (reason, message) = why.unzip();
+    let scheduled = if phase == RunPhase::Succeeded { placed(sight) } else { as_before(&status) };
     RunStatus {
         observed_generation: sight.run.metadata.generation,
         phase,
-        reason,
-        message,
-        attempts,
-        members: final_counts(sight, &old),
-        started_at: started_at(sight, &old),
-        finished_at: Some(Time(at.unwrap_or(now))),
-        conditions: merge(sight.run, &old, vec![scheduled, finished], now),
-        ..old
+        reason: why.map(|why| why.reason.clone()),
+        message: why.map(|why| why.message.clone()),
+        members: final_counts(sight, &status),
+        started_at: started_at(sight, &status),
+        finished_at: Some(Time(ending.at.unwrap_or(now))),
+        next_attempt_at: None,
+        conditions: merge(sight.run, &status, vec![scheduled, finished], now),
+        ..status
+    }
+}
+
+/// Between two attempts: it holds nothing.
+fn waits_for_next(
+    run: &Run,
+    status: RunStatus,
+    why: &Interruption,
+    phase: RunPhase,
+    now: Timestamp,
+) -> RunStatus {
+    let (reason, message) = (why.reason.clone(), why.message.clone());
+    let scheduled = Observed { type_: conditions::run::SCHEDULED, holds: false, reason, message };
+    RunStatus {
+        observed_generation: run.metadata.generation,
+        phase,
+        reason: Some(why.reason.clone()),
+        message: Some(why.message.clone()),
+        members: MemberCounts::default(),
+        finished_at: None,
+        conditions: merge(run, &status, vec![scheduled, unfinished()], now),
+        ..status
     }
 }
 
@@ -164,7 +190,7 @@ pub fn lacks_evidence(sight: Sight<'_>, conclusion: &Conclusion) -> bool {
 /// The newest pod of each index, of the recorded Job only: an older one was replaced.
 fn current_members<'a>(sight: Sight<'a>) -> BTreeMap<u32, &'a Member> {
     let mut members: BTreeMap<u32, &'a Member> = BTreeMap::new();
-    for pod in own_pods(sight) {
+    for pod in sight.own_pods() {
         let newest = members.entry(pod.index).or_insert(pod);
         // Ties are broken by name.
         if (pod.created, &pod.pod) > (newest.created, &newest.pod) {
@@ -174,19 +200,9 @@ fn current_members<'a>(sight: Sight<'a>) -> BTreeMap<u32, &'a Member> {
     members
 }
 
-fn own_pods(sight: Sight<'_>) -> impl Iterator<Item = &Member> {
-    let job_uid = sight
-        .run
-        .status
-        .as_ref()
-        .and_then(|status| status.attempts.last())
-        .and_then(|attempt| attempt.job_uid.as_deref());
-    sight.pods.iter().filter(move |pod| Some(pod.job_uid.as_str()) == job_uid)
-}
-
 fn count(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> MemberCounts {
     let mut counts = MemberCounts::default();
-    for index in 0..sight.run.spec.members {
+    for index in 0..sight.members() {
         let slot = match members.get(&index) {
             _ if sight.job.is_some_and(|job| job.has_completed(index)) => &mut counts.succeeded,
             Some(pod) if pod.phase == PodPhase::Succeeded => &mut counts.succeeded,
@@ -205,7 +221,7 @@ fn count(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> MemberCounts {
 
 /// Members of a Run that is over: each ended well, ended otherwise, or never got going.
 fn final_counts(sight: Sight<'_>, old: &RunStatus) -> MemberCounts {
-    let members = sight.run.spec.members;
+    let members = sight.members();
     match sight.job {
         Some(job) if job.end.is_some() => {
             let succeeded = job.succeeded.min(members);
@@ -226,6 +242,9 @@ fn final_counts(sight: Sight<'_>, old: &RunStatus) -> MemberCounts {
 fn why(sight: Sight<'_>, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> Option<(String, String)> {
     if sight.run.spec.stop {
         return Some(("Stopping".to_owned(), "waits for its pods to end".to_owned()));
+    }
+    if let Some(attempt) = sight.attempt().filter(|attempt| attempt.told_at.is_some()) {
+        return attempt.reason.clone().zip(attempt.message.clone());
     }
     if is_ending(sight) {
         return first_failure(sight);
@@ -260,7 +279,7 @@ fn taken_away(run: &Run, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> O
 }
 
 fn waiting(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> Option<(String, String)> {
-    let pods_missing = (0..sight.run.spec.members)
+    let pods_missing = (0..sight.members())
         .any(|index| !members.contains_key(&index) && !sight.job.is_some_and(|job| job.has_completed(index)));
     if pods_missing {
         return Some(("PodsMissing".to_owned(), "not all of its pods are created yet".to_owned()));
@@ -287,10 +306,10 @@ fn lost(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> String {
         None => !sight.job.is_some_and(|job| job.has_completed(*index)),
         Some(pod) => pod.disruption.is_some() || (pod.phase == PodPhase::Pending && pod.node.is_none()),
     };
-    let Some(index) = (0..sight.run.spec.members).find(is_waiting) else {
+    let Some(index) = (0..sight.members()).find(is_waiting) else {
         return "a member was lost and is being replaced".to_owned();
     };
-    let evidence = own_pods(sight).filter(|pod| pod.index == index).find_map(|pod| {
+    let evidence = sight.own_pods().filter(|pod| pod.index == index).find_map(|pod| {
         let reason = pod.disruption.as_deref()?;
         Some(format!(" on {} ({reason})", pod.node.as_deref().unwrap_or("no node")))
     });
@@ -308,54 +327,15 @@ fn known_loss(run: &Run, index: u32) -> Option<String> {
     status.message.clone().filter(|message| message.starts_with(&format!("member {index} ")))
 }
 
-/// Whether members are being ended, because one failed or because the user asked.
+/// Whether members are being ended, because one failed, because they were told to leave, or because the user asked.
 fn is_ending(sight: Sight<'_>) -> bool {
     let failing = sight.job.is_some_and(|job| job.failing_since.is_some());
-    sight.run.spec.stop || failing || own_pods(sight).any(Member::failed_itself)
-}
-
-/// The failure that came first, as the pods tell it, else as it was told before the pod was gone.
-fn first_failure(sight: Sight<'_>) -> Option<(String, String)> {
-    seen_failure(sight).or_else(|| {
-        let old = sight.run.status.as_ref()?;
-        let reason =
-            old.reason.as_ref().filter(|reason| [MEMBER_FAILED, TIME_LIMIT].contains(&reason.as_str()))?;
-        Some((reason.clone(), old.message.clone()?))
-    })
-}
-
-/// The pods that were deleted were ended because of the one that was not. Times are whole seconds, so ties are likely;
-/// they are broken by index.
-fn seen_failure(sight: Sight<'_>) -> Option<(String, String)> {
-    let failed = own_pods(sight).filter(|pod| pod.failed_itself());
-    let when = |pod: &&Member| pod.exit.as_ref().and_then(|exit| exit.at).unwrap_or(Timestamp::MAX);
-    let first = failed.min_by_key(|pod| (pod.deleted, when(pod), pod.index))?;
-    if first.reason.as_deref() == Some("DeadlineExceeded") {
-        let limit =
-            sight.run.spec.time_limit_seconds.map(|limit| format!(" of {limit} s")).unwrap_or_default();
-        return Some((
-            TIME_LIMIT.to_owned(),
-            format!("member {} ran past its time limit{limit}", first.index),
-        ));
-    }
-    Some((MEMBER_FAILED.to_owned(), first.failure()?))
-}
-
-fn failure(sight: Sight<'_>, why: &str) -> (String, String) {
-    first_failure(sight).unwrap_or_else(|| ("JobFailed".to_owned(), format!("the Job failed ({why})")))
-}
-
-fn deleted(old: &RunStatus) -> (String, String) {
-    let job = old.attempts.last().map_or("", |attempt| attempt.job_name.as_str());
-    (
-        "JobDeleted".to_owned(),
-        format!("Job {job} was deleted from outside before it ended; it is not started again"),
-    )
+    sight.run.spec.stop || sight.is_told() || failing || sight.own_pods().any(Member::failed_itself)
 }
 
 /// The earliest start ever seen: a replaced member does not move it.
 fn started_at(sight: Sight<'_>, old: &RunStatus) -> Option<Time> {
-    let seen = own_pods(sight).filter_map(|pod| pod.started_at).min();
+    let seen = sight.own_pods().filter_map(|pod| pod.started_at).min();
     let known = old.started_at.as_ref().map(|time| time.0);
     seen.into_iter().chain(known).min().map(Time)
 }
@@ -367,12 +347,12 @@ fn was_placed(run: &Run) -> bool {
     })
 }
 
-fn placed(run: &Run) -> Observed {
+fn placed(sight: Sight<'_>) -> Observed {
     Observed {
         type_: conditions::run::SCHEDULED,
         holds: true,
         reason: "Placed".to_owned(),
-        message: format!("all {} members have a node", run.spec.members),
+        message: format!("all {} members have a node", sight.members()),
     }
 }
 

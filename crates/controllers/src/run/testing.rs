@@ -7,6 +7,8 @@ use jiff::Timestamp;
 
 use super::job::JobFacts;
 use super::member::{Exit, Member, PodPhase};
+use super::sight::World;
+use crate::nodes::{NodeFacts, NodesByName};
 
 /// A Run of four members with eight GPUs each, as the API server has it before anything was done.
 pub fn run() -> Run {
@@ -32,6 +34,7 @@ pub fn attempted(job_uid: Option<&str>) -> Run {
         number: 1,
         job_name: "train-1".to_owned(),
         job_uid: job_uid.map(str::to_owned),
+        members: 4,
         ..Attempt::default()
     };
     run.status = Some(RunStatus { attempts: vec![attempt], ..RunStatus::default() });
@@ -43,15 +46,9 @@ pub fn job() -> JobFacts {
     JobFacts {
         uid: "job-uid".to_owned(),
         owner_uid: Some("run-uid".to_owned()),
-        suspended: false,
-        deleting_since: None,
-        awaits_pods: false,
+        created: Some(at(0)),
         held: true,
-        end: None,
-        failing_since: None,
-        succeeded: 0,
-        failed: 0,
-        completed: Vec::new(),
+        ..JobFacts::default()
     }
 }
 
@@ -59,10 +56,13 @@ pub fn job() -> JobFacts {
 pub fn waiting(index: u32) -> Member {
     Member {
         pod: format!("train-1-{index}-x"),
+        uid: format!("pod-uid-{index}"),
         job_uid: "job-uid".to_owned(),
         index,
+        gpus: 8,
         created: Some(at(0)),
         node: None,
+        bound_at: None,
         phase: PodPhase::Pending,
         deleted: false,
         disruption: None,
@@ -71,12 +71,13 @@ pub fn waiting(index: u32) -> Member {
         stuck: None,
         exit: None,
         started_at: None,
+        saved_at: None,
     }
 }
 
 /// A member's pod that was given a node.
 pub fn starting(index: u32) -> Member {
-    Member { node: Some(format!("node-{index}")), ..waiting(index) }
+    Member { node: Some(format!("node-{index}")), bound_at: Some(at(5)), ..waiting(index) }
 }
 
 /// A member's pod that runs since second `10 + index`.
@@ -89,6 +90,19 @@ pub fn exited(index: u32, code: i32, seconds: i64) -> Member {
     let reason = Some(if code == 0 { "Completed" } else { "Error" }.to_owned());
     let phase = if code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
     Member { phase, exit: Some(Exit { code, reason, at: Some(at(seconds)) }), ..running(index) }
+}
+
+/// A world without nodes, at second 100.
+pub fn world() -> World<'static> {
+    World { nodes: NO_NODES, is_deaf: false, room: 0, now: at(100) }
+}
+
+/// No node at all.
+pub static NO_NODES: &NodesByName = &NodesByName::new();
+
+/// Nodes of these facts by name.
+pub fn nodes<const N: usize>(facts: [(&str, NodeFacts); N]) -> NodesByName {
+    facts.into_iter().map(|(name, facts)| (name.to_owned(), facts)).collect()
 }
 
 /// A moment, in seconds from the tests' zero.

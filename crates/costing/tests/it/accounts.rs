@@ -63,6 +63,25 @@ fn a_start_outside_of_the_pods_time_is_clamped_into_it() {
 }
 
 #[test]
+fn what_ran_after_the_loaded_checkpoint_is_lost_and_costs_the_same() {
+    let cases: [(i64, &[&str]); 5] = [
+        (16, &["starting 10..12", "productive 12..16", "lost 16..20"]),
+        (5, &["starting 10..12", "lost 12..20"]),
+        (12, &["starting 10..12", "lost 12..20"]),
+        (19, &["starting 10..12", "productive 12..19", "lost 19..20"]),
+        (20, &["starting 10..12", "productive 12..20"]),
+    ];
+    for (lost, expected) in cases {
+        let pod = PodRecord { lost_from: Some(at(lost)), ..ended(started(pod("a", 8, at(10)), 12), 20) };
+        let fold = fold_today(&[node(gpu_shape(8))], &[pod], &plain_prices(), at(30));
+        let lines: Vec<_> = told(&fold).into_iter().filter(|line| !line.contains("rest")).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|part| format!("closed a {part} gpus 8 rate 1000")).collect();
+        assert_eq!(lines, expected, "{lost}");
+    }
+}
+
+#[test]
 fn what_goes_on_at_now_is_open_and_what_ended_is_closed() {
     let cases = [
         (None, "open a productive 10..30 gpus 8 rate 1000"),

@@ -59,6 +59,7 @@ pub fn pod(uid: &str, gpus: u32, scheduled_at: Moment) -> PodRecord {
         scheduled_at,
         started_at: None,
         ended: None,
+        lost_from: None,
     }
 }
 
@@ -102,6 +103,7 @@ fn words(line: &Line) -> String {
     let class = match line.class {
         Class::Productive => "productive",
         Class::Starting => "starting",
+        Class::Lost => "lost",
         Class::NodeIdle => "idle",
     };
     let second = |moment: Moment| moment.0 - TODAY.start().0;

@@ -20,7 +20,7 @@ fn word() -> impl Strategy<Value = Option<String>> {
 fn pod() -> impl Strategy<Value = PodRecord> {
     let names = ("[ab]", "[ab]", "[ab]", word(), word(), word());
     let counts = (prop::option::of(1_u32..3), 0_u32..3, 0_i64..3);
-    let times = (moment(), prop::option::of(moment()), end());
+    let times = (moment(), prop::option::of(moment()), end(), prop::option::of(moment()));
     (names, counts, times).prop_map(|(names, counts, times)| PodRecord {
         uid: "pod".to_owned(),
         namespace: names.0,
@@ -35,6 +35,7 @@ fn pod() -> impl Strategy<Value = PodRecord> {
         scheduled_at: times.0,
         started_at: times.1,
         ended: times.2,
+        lost_from: times.3,
     })
 }
 

@@ -300,6 +300,7 @@ impl Month {
             scheduled_at,
             started_at: Some(Moment(scheduled_at.0 + 30)),
             ended: Some(End::Certain(Moment(scheduled_at.0 + SECONDS_PER_RUN - 60))),
+            lost_from: None,
         })
     }
 

@@ -93,7 +93,7 @@ async fn a_metered_run_costs_while_it_runs_and_no_more_when_it_is_over() -> anyh
     let token = cluster.token_for_user("alice")?.to_owned();
     let alice = Client::new(&url, &token)?;
 
-    create_run(&client, "nlp", "train", run("nlp", 1, 4, Some("30s"))).await?;
+    create_run(&client, "nlp", "train", run("nlp", 1, 4, Some("20s"))).await?;
     let looked = || async {
         // Its first moments may find no schema, no price or no use yet.
         let cost = alice.run_cost("nlp", "train").await.ok();
@@ -122,8 +122,8 @@ async fn a_metered_run_costs_while_it_runs_and_no_more_when_it_is_over() -> anyh
     let total = alice.run_cost("nlp", "train").await?.total;
     ensure!((total.per_hour.as_str(), total.unpriced_gpu_seconds) == ("0", 0), "{total:?}");
     ensure!(
-        total.gpu_seconds >= 4 * 30 && total.gpu_seconds % 4 == 0,
-        "four GPUs, thirty seconds: {total:?}"
+        total.gpu_seconds >= 4 * 20 && total.gpu_seconds % 4 == 0,
+        "four GPUs, twenty seconds: {total:?}"
     );
     ensure!(millionths(&total.amount)? == i128::from(total.gpu_seconds) * 1_000, "{total:?}");
     wait::until("the queue shows what it spent", METERED_WITHIN, || async {

@@ -188,6 +188,8 @@ async fn nobody_charges_a_pod_to_another_and_the_controllers_change_nothing_of_a
         json!({ "metadata": { "annotations": { "a": "b" } } }),
         json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": ["example.com/other"] } }),
         json!({ "spec": { "activeDeadlineSeconds": 1 } }),
+        // Of a pod that is no run's.
+        json!({ "metadata": { "annotations": { names::CHECKPOINTED_AT_ANNOTATION: "2026-01-01T00:00:00Z" } } }),
     ] {
         let answer = patch(forbidden.clone()).await;
         ensure!(is_refused(&answer), "the controllers may not {forbidden}: {answer:?}");

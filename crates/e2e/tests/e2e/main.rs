@@ -1,6 +1,7 @@
 //! The end-to-end tests, one binary: `cargo xtask e2e [NAME…]`.
 
 mod api;
+mod attempts;
 mod cluster;
 mod cost;
 mod events;
@@ -9,14 +10,20 @@ mod faults_judged;
 mod fence;
 mod gangs;
 mod ledger;
+mod logs;
+mod lost;
 mod node_agent;
 mod objects;
 mod outlook;
 mod portal;
 mod portal_security;
 mod preempt;
+mod real_nodes;
+mod reports;
 mod rights;
 mod runs;
+mod silent;
 mod takeover;
 mod thread;
+mod training;
 mod unwinding;

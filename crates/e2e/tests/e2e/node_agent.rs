@@ -1,29 +1,24 @@
 //! The node agent on real servers: what the machine's endpoints and kernel log say comes to stand on its Node, as the identity of
 //! its `DaemonSet`'s pod, which may say nothing else anywhere else.
 
-mod metadata;
 mod rights;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use api_types::names;
+use e2e::metadata::Metadata;
 use e2e::objects::h100_nodes;
-use e2e::wait;
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{Binding, Node, NodeCondition, Pod, ServiceAccount, Taint};
+use e2e::{agents, wait};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use kube::ResourceExt;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
-use test_cluster::platform::Platform;
-use test_cluster::process::{Process, ProcessSpec};
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use test_cluster::process::Process;
 use test_cluster::{TestCluster, figures};
-
-use metadata::Metadata;
 
 /// What an operator may count on: a poll of one second, and one more to say it. Judged by the middle one of [`ROUNDS`], since
 /// other tests run beside.
@@ -39,9 +34,9 @@ async fn a_spot_notice_taints_the_node_within_two_seconds_and_goes_when_it_is_wi
     let nodes: Api<Node> = Api::all(cluster.admin_client());
     let before = taints(&settled(&nodes).await?);
     let metadata = Metadata::start().await?;
-    let login = login_on(&cluster, "node-0").await?;
+    let login = agents::login_on(&cluster, "node-0").await?;
     let args = ["--cloud=aws".to_owned(), format!("--metadata-url={}", metadata.url)];
-    let _agent = start(&cluster, "agent", &login, "node-0", &args)?;
+    let _agent = agents::start(&cluster, "agent", &login, "node-0", &args)?;
     told(&nodes, BOUND, |node| condition(node, names::NODE_NOTICE_CONDITION) == "False NoNotice").await?;
 
     let (mut after_answer, mut after_change) = (Vec::new(), Vec::new());
@@ -93,9 +88,9 @@ async fn an_xid_taints_for_a_sick_gpu_until_it_is_dismissed_or_the_machine_resta
     let (kmsg, boot) = (cluster.dir().join("kmsg"), cluster.dir().join("boot-id"));
     fs::write(&kmsg, "6,1,0,-;Linux version 6.1.0\n")?;
     fs::write(&boot, "first\n")?;
-    let login = login_on(&cluster, "node-0").await?;
+    let login = agents::login_on(&cluster, "node-0").await?;
     let args = [format!("--kmsg={}", kmsg.display()), format!("--boot-id-file={}", boot.display())];
-    let agent = start(&cluster, "agent", &login, "node-0", &args)?;
+    let agent = agents::start(&cluster, "agent", &login, "node-0", &args)?;
     let is_well = |node: &Node| condition(node, names::GPU_HEALTHY_CONDITION) == "True NoFault";
     told(&nodes, BOUND, is_well).await?;
 
@@ -122,7 +117,7 @@ async fn an_xid_taints_for_a_sick_gpu_until_it_is_dismissed_or_the_machine_resta
     let patch = json!({ "spec": { "taints": untainted } });
     nodes.patch("node-0", &PatchParams::default(), &Patch::Merge(patch)).await?;
     agent.terminate(BOUND).await;
-    let agent = start(&cluster, "agent-again", &login, "node-0", &args)?;
+    let agent = agents::start(&cluster, "agent-again", &login, "node-0", &args)?;
     told(&nodes, BOUND, is_well).await?;
     ensure!(sick(&nodes.get("node-0").await?).is_none(), "what was dismissed is not told again");
     log(&kmsg, 9, "79, GPU has fallen off the bus.")?;
@@ -132,7 +127,7 @@ async fn an_xid_taints_for_a_sick_gpu_until_it_is_dismissed_or_the_machine_resta
     agent.terminate(BOUND).await;
     fs::write(&kmsg, "6,1,0,-;Linux version 6.1.0\n")?;
     fs::write(&boot, "second\n")?;
-    let _agent = start(&cluster, "agent-after-boot", &login, "node-0", &args)?;
+    let _agent = agents::start(&cluster, "agent-after-boot", &login, "node-0", &args)?;
     told(&nodes, BOUND, |node| sick(node).is_none() && is_well(node)).await?;
     cluster.stop().await;
     Ok(())
@@ -161,69 +156,8 @@ async fn cluster_with(nodes: usize) -> anyhow::Result<TestCluster> {
         .api_server_flag("--allow-privileged=true")
         .start()
         .await?;
-    let folder = test_cluster::engine_bin::workspace_root().join("deploy/node-agent");
-    for path in [folder.join("namespace.yaml"), folder] {
-        let applied = Command::new(cluster.kubectl()?)
-            .arg("--kubeconfig")
-            .arg(cluster.admin_kubeconfig())
-            .args(["apply", "-f"])
-            .arg(&path)
-            .output()?;
-        ensure!(applied.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&applied.stderr));
-    }
+    agents::install(&cluster)?;
     Ok(cluster)
-}
-
-/// A login as the `DaemonSet`'s own pod on a node, as kube-scheduler and the kubelet would bring it there.
-async fn login_on(cluster: &TestCluster, node: &str) -> anyhow::Result<PathBuf> {
-    let admin = cluster.admin_client();
-    let pods: Api<Pod> = Api::namespaced(admin.clone(), names::NODES_NAMESPACE);
-    let wanted = format!("[\"{node}\"]");
-    let pod = wait::until("the DaemonSet has a pod for the node", BOUND, || async {
-        let is_for_node = |pod: &Pod| {
-            let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
-            serde_json::to_string(&affinity).is_ok_and(|text| text.contains(&wanted))
-        };
-        Ok(pods.list(&ListParams::default()).await?.into_iter().find(is_for_node))
-    })
-    .await?;
-    let binding: Binding = serde_json::from_value(json!({
-        "metadata": { "name": pod.name_any() },
-        "target": { "apiVersion": "v1", "kind": "Node", "name": node },
-    }))?;
-    pods.create_subresource::<Binding, Value>("binding", &pod.name_any(), &PostParams::default(), &binding)
-        .await?;
-    let request: TokenRequest = serde_json::from_value(json!({ "metadata": {}, "spec": {
-        "audiences": [],
-        "boundObjectRef": { "apiVersion": "v1", "kind": "Pod", "name": pod.name_any(), "uid": pod.uid() },
-    }}))?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(admin, names::NODES_NAMESPACE);
-    let made = accounts
-        .create_token_request(names::NODE_AGENT_SERVICE_ACCOUNT, &PostParams::default(), &request)
-        .await?;
-    let token = made.status.and_then(|status| status.token).context("a token")?;
-    let mut config: Value = serde_norway::from_str(&fs::read_to_string(cluster.admin_kubeconfig())?)?;
-    config["users"][0]["user"] = json!({ "token": token });
-    let path = cluster.dir().join(format!("{}.kubeconfig", pod.name_any()));
-    fs::write(&path, serde_json::to_string(&config)?)?;
-    Ok(path)
-}
-
-fn start(
-    cluster: &TestCluster,
-    name: &str,
-    kubeconfig: &Path,
-    node: &str,
-    args: &[String],
-) -> anyhow::Result<Process> {
-    let spec = ProcessSpec::new(name, Platform::debug(cluster).binary("warpyard-node-agent"))
-        .path_arg("kubeconfig", kubeconfig)
-        .arg("--log-format=json")
-        .arg(format!("--node-name={node}"))
-        // Nobody answers there: metadata are not asked for by way of a proxy.
-        .env("http_proxy", "http://127.0.0.1:9")
-        .args(args);
-    Ok(Process::spawn(spec, cluster.logs())?)
 }
 
 /// The Node once Kubernetes has taken back the taints that a new one has.

@@ -81,9 +81,10 @@ async fn a_gibibyte_is_refused_within_bounds_of_memory_and_time() -> anyhow::Res
     let before = usage::memory(pid)?.peak_mib;
 
     let mut attempts = Vec::new();
-    for (method, path) in
-        portal.unsafe_operations(&cookie).await?.into_iter().filter(|(method, _)| method == "POST")
-    {
+    let operations = portal.unsafe_operations(&cookie).await?;
+    // Reports are refused for want of a pod's token before anybody looks at their length.
+    let takes_bodies = |(method, path): &(Method, String)| method == "POST" && !path.ends_with("/reports");
+    for (method, path) in operations.into_iter().filter(takes_bodies) {
         let caller = if path == "/v1/session" { String::new() } else { format!("Cookie: {cookie}\r\n") };
         for (how, length) in
             [(Length::Known, "Content-Length: 1073741824"), (Length::Chunked, "Transfer-Encoding: chunked")]
@@ -172,8 +173,10 @@ async fn other_sites_cannot_write(portal: &Portal, cookie: &str) -> anyhow::Resu
             let answer = request.json(&json!({"gpus": 1, "run": "train", "token": "made-up"})).send().await?;
             let status = answer.status();
             let problem: Value = answer.json().await?;
+            // Reports come from pods, and no cookie is worth anything there.
+            let expect = if path.ends_with("/reports") { (401, "Unauthorized") } else { (403, "CrossSite") };
             ensure!(
-                status == 403 && problem["code"] == "CrossSite",
+                status == expect.0 && problem["code"] == expect.1,
                 "{method} {path} {headers:?}: {status} {problem}"
             );
             ensure!(problem["hint"].is_string(), "it says what to do");

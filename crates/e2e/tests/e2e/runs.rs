@@ -85,21 +85,20 @@ async fn a_run_tells_of_failed_members_lost_nodes_stops_and_deletions() -> anyho
 
     create_run(&client, NAMESPACE, "loses-a-node", run("nlp", 2, 8, None)).await?;
     phase_reached(&client, NAMESPACE, "loses-a-node", RunPhase::Running).await?;
-    let lost = pods(&client, NAMESPACE).await?;
+    let all = pods(&client, NAMESPACE).await?;
     let lost =
-        lost.iter().find(|pod| pod.name_any().starts_with("loses-a-node-1-0")).context("member 0 exists")?;
-    let (lost_uid, lost_node) = (lost.uid(), node_of(lost).context("member 0 has a node")?.to_owned());
-    cluster.remove_node(&lost_node).await?;
-    wait::until("the lost member is replaced, in the same attempt", Duration::from_secs(90), || async {
-        let pods = pods(&client, NAMESPACE).await?;
-        let replaced = pods.iter().any(|pod| {
-            pod.name_any().starts_with("loses-a-node-1-0") && pod.uid() != lost_uid && node_of(pod).is_some()
-        });
-        Ok(replaced.then_some(()))
+        all.iter().find(|pod| pod.name_any().starts_with("loses-a-node-1-0")).context("member 0 exists")?;
+    cluster.remove_node(node_of(lost).context("member 0 has a node")?).await?;
+    wait::until("the run goes on, in a second attempt", Duration::from_secs(90), || async {
+        let status = run_status(&client, NAMESPACE, "loses-a-node").await?;
+        Ok((status.attempts.len() == 2 && status.phase == RunPhase::Running).then_some(()))
     })
     .await?;
-    let status = phase_reached(&client, NAMESPACE, "loses-a-node", RunPhase::Running).await?;
-    ensure!(status.attempts.len() == 1, "a lost node is not a second attempt: {:?}", status.attempts);
+    let status = run_status(&client, NAMESPACE, "loses-a-node").await?;
+    let first = &status.attempts[0];
+    let told = (first.outcome, first.reason.as_deref());
+    ensure!(told == (Some(AttemptOutcome::Interrupted), Some("NodeLost")), "a lost node is told: {first:?}");
+    ensure!(status.failures == 0, "and costs no retry: {status:?}");
 
     let runs: Api<api_types::Run> = Api::namespaced(client.clone(), NAMESPACE);
     let stop = kube::api::Patch::Merge(serde_json::json!({"spec": {"stop": true}}));
@@ -115,7 +114,7 @@ async fn a_run_tells_of_failed_members_lost_nodes_stops_and_deletions() -> anyho
     wait::until("a deleted run leaves nothing behind", Duration::from_secs(30), || async {
         let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
         let gone =
-            runs.get_opt("loses-a-node").await?.is_none() && jobs.get_opt("loses-a-node-1").await?.is_none();
+            runs.get_opt("loses-a-node").await?.is_none() && jobs.get_opt("loses-a-node-2").await?.is_none();
         Ok(gone.then_some(()))
     })
     .await?;

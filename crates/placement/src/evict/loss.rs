@@ -3,10 +3,12 @@
 use cluster_model::{ClusterState, Gang, Place, Pod, PodId};
 use jiff::Timestamp;
 
-/// GPUs × seconds since the last checkpoint, if the gang saves its state, else since its start. What never said when it
-/// started has nothing to lose that we know of.
+/// GPUs × seconds since the last checkpoint, if the gang saves its state, else since its start. Members save together, so
+/// the newest that any of them names is that of all. What never said when it started has nothing to lose that we know of.
 pub(super) fn lost_gpu_seconds(state: &ClusterState, gang: &Gang, now: Timestamp) -> u64 {
-    running(state, gang).map(|id| of_pod(state.pod(id).pod(), now)).sum()
+    let pods = || running(state, gang).map(|id| state.pod(id).pod());
+    let saved = pods().filter(|pod| pod.terms.eviction.checkpoints).filter_map(|pod| pod.checkpointed).max();
+    pods().map(|pod| of_pod(pod, saved, now)).sum()
 }
 
 /// Members on a node that are not being deleted. A place that is only held is not a place to leave.
@@ -17,8 +19,8 @@ pub(super) fn running<'a>(state: &'a ClusterState, gang: &'a Gang) -> impl Itera
     })
 }
 
-fn of_pod(pod: &Pod, now: Timestamp) -> u64 {
-    let saved = pod.checkpointed.filter(|_| pod.terms.eviction.checkpoints);
+fn of_pod(pod: &Pod, saved: Option<Timestamp>, now: Timestamp) -> u64 {
+    let saved = saved.filter(|_| pod.terms.eviction.checkpoints);
     let Some(since) = saved.max(pod.started) else { return 0 };
     let seconds = u64::try_from(now.as_second() - since.as_second()).unwrap_or(0);
     u64::try_from(pod.requests.gpus).unwrap_or(0).saturating_mul(seconds)

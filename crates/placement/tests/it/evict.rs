@@ -210,6 +210,18 @@ fn those_give_way_who_lose_least() {
 }
 
 #[test]
+fn a_checkpoint_that_one_member_names_is_that_of_the_gang() {
+    let mut state = cluster([node("n1", "H100", 8), node("n2", "H100", 8), node("n3", "H100", 8)]);
+    let mut saved = running(with_terms(gang("saved", 2, 8), &saving()), &["n1", "n2"], 0);
+    saved[1].checkpointed = Some(at(95));
+    add(&mut state, saved);
+    add(&mut state, running(gang("young", 1, 8), &["n3"], 80));
+    add(&mut state, with_priority(gang("high", 1, 8), 1));
+    let plan = planned_at(&mut state, &policy(), 100);
+    assert_eq!(evictions(&plan), ["saved for high by Priority, lost 80"]);
+}
+
+#[test]
 fn a_checkpoint_counts_only_for_who_says_that_it_saves_its_state() {
     let mut state = cluster([node("n1", "H100", 8), node("n2", "H100", 8)]);
     let mut claims = running(gang("claims", 1, 8), &["n1"], 0);

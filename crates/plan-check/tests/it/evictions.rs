@@ -182,6 +182,17 @@ fn what_is_lost_is_counted_from_the_last_checkpoint() {
     assert_eq!(lose(81), [Violation::LossMiscounted { gang: name("r"), said: 81, is: 80 }]);
 }
 
+#[test]
+fn a_checkpoint_that_one_member_names_is_that_of_the_gang() {
+    let saves = Terms { eviction: EvictionTerms { never: false, checkpoints: true }, ..Terms::default() };
+    let mut runs = with_terms(on(gang("r", 2, 4), "a"), saves);
+    runs[1].checkpointed = Some(at(NOW - 10));
+    let claims = with(gang("g", 2, 4), |pod| pod.priority = 5);
+    let state = state([claims, runs].concat());
+    let lose = |lost| found(&state, vec![evict("r", "g", Priority, lost)], vec![hold("g", &["a", "a"])]);
+    assert_eq!(lose(80), []);
+}
+
 /// Queue a owns 8 and claims them; queue b owns 4, holds 12 on both nodes.
 fn lent() -> (ClusterState, Vec<Eviction>, Vec<Hold>) {
     let of_b = |pods| with(pods, |pod: &mut Pod| pod.queue = Some("b".into()));

@@ -8,6 +8,7 @@ use sqlx::postgres::PgRow;
 use crate::Error;
 use crate::rows::{get, get_attempt, get_end, get_moment, get_moment_if_any, get_u32, is_certain};
 
+use super::LostUse;
 use super::record::Changed;
 
 macro_rules! pod_columns {
@@ -15,7 +16,8 @@ macro_rules! pod_columns {
         "p.uid, p.namespace, p.name, p.node, p.run, p.attempt, p.queue, p.username, p.gpus, p.cpu_millis,
          extract(epoch FROM p.scheduled_at)::bigint AS scheduled_at,
          extract(epoch FROM p.started_at)::bigint AS started_at,
-         extract(epoch FROM p.ended_at)::bigint AS ended_at, p.ended_certain, p.events"
+         extract(epoch FROM p.ended_at)::bigint AS ended_at, p.ended_certain,
+         extract(epoch FROM p.lost_from)::bigint AS lost_from, p.events"
     };
 }
 
@@ -41,6 +43,33 @@ pub(crate) async fn load_open(connection: &mut PgConnection, cluster: &str) -> R
     );
     let rows = sqlx::query(SQL).bind(cluster).fetch_all(connection).await;
     rows.map_err(Error::to("read open pods"))?.iter().map(pod).collect()
+}
+
+/// The pods of these attempts that lost more than is recorded, with what they lost.
+pub(crate) async fn load_lost(
+    connection: &mut PgConnection,
+    cluster: &str,
+    lost: &[LostUse],
+) -> Result<Vec<PodRecord>, Error> {
+    const SQL: &str = concat!(
+        "SELECT a.lost, ",
+        pod_columns!(),
+        " FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS a(namespace, run, attempt, lost)
+          JOIN pod_usage p ON p.cluster = $1 AND p.namespace = a.namespace AND p.run = a.run AND p.attempt = a.attempt
+          WHERE (p.lost_from IS NULL OR p.lost_from > to_timestamp(a.lost))
+            AND (p.ended_at IS NULL OR p.ended_at > to_timestamp(a.lost))"
+    );
+    let rows = sqlx::query(SQL)
+        .bind(cluster)
+        .bind(lost.iter().map(|it| it.namespace.as_str()).collect::<Vec<_>>())
+        .bind(lost.iter().map(|it| it.run.as_str()).collect::<Vec<_>>())
+        .bind(lost.iter().map(|it| i64::from(it.attempt)).collect::<Vec<_>>())
+        .bind(lost.iter().map(|it| it.from.0).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await;
+    let rows = rows.map_err(Error::to("read the pods of attempts"))?;
+    let with_loss = |row| Ok(PodRecord { lost_from: get_moment_if_any(row, "lost")?, ..pod(row)? });
+    rows.iter().map(with_loss).collect()
 }
 
 /// The pods that were on these nodes on these days, each with the position of its account.
@@ -99,20 +128,21 @@ pub(crate) async fn write(
 ) -> Result<(), Error> {
     const SQL: &str = "
         INSERT INTO pod_usage (cluster, uid, namespace, name, node, run, attempt, queue, username, gpus, cpu_millis,
-                               scheduled_at, started_at, ended_at, ended_certain, events)
+                               scheduled_at, started_at, ended_at, ended_certain, events, lost_from)
         SELECT $1, uid, namespace, name, node, run, attempt, queue, username, gpus, cpu_millis,
-               to_timestamp(scheduled_at), to_timestamp(started_at), to_timestamp(ended_at), ended_certain, events
+               to_timestamp(scheduled_at), to_timestamp(started_at), to_timestamp(ended_at), ended_certain, events,
+               to_timestamp(lost_from)
         FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[],
                     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[],
-                    $16::bigint[])
+                    $16::bigint[], $17::bigint[])
             AS new(uid, namespace, name, node, run, attempt, queue, username, gpus, cpu_millis, scheduled_at,
-                   started_at, ended_at, ended_certain, events)
+                   started_at, ended_at, ended_certain, events, lost_from)
         ON CONFLICT (cluster, uid) DO UPDATE SET
             namespace = excluded.namespace, name = excluded.name, node = excluded.node, run = excluded.run,
             attempt = excluded.attempt, queue = excluded.queue, username = excluded.username, gpus = excluded.gpus,
             cpu_millis = excluded.cpu_millis, scheduled_at = excluded.scheduled_at,
             started_at = excluded.started_at, ended_at = excluded.ended_at,
-            ended_certain = excluded.ended_certain, events = excluded.events";
+            ended_certain = excluded.ended_certain, events = excluded.events, lost_from = excluded.lost_from";
     let column =
         |of: fn(&PodRecord) -> String| -> Vec<String> { changed.iter().map(|c| of(&c.now)).collect() };
     let if_any = |of: fn(&PodRecord) -> Option<String>| -> Vec<Option<String>> {
@@ -139,6 +169,7 @@ pub(crate) async fn write(
         .bind(number_if_any(|pod| pod.ended.map(|end| end.at().0)))
         .bind(changed.iter().map(|c| c.now.ended.map(is_certain)).collect::<Vec<_>>())
         .bind(changed.iter().map(|c| c.events).collect::<Vec<_>>())
+        .bind(number_if_any(|pod| pod.lost_from.map(|at| at.0)))
         .execute(connection)
         .await
         .map_err(Error::to("record pods"))?;
@@ -162,6 +193,7 @@ pub(crate) fn to_json(pod: &PodRecord) -> Value {
         "startedAt": pod.started_at.map(|at| at.0),
         "endedAt": pod.ended.map(|end| end.at().0),
         "endedCertain": pod.ended.map(is_certain),
+        "lostFrom": pod.lost_from.map(|at| at.0),
     })
 }
 
@@ -181,5 +213,6 @@ fn pod(row: &PgRow) -> Result<PodRecord, Error> {
         scheduled_at: get_moment(row, "scheduled_at")?,
         started_at: get_moment_if_any(row, "started_at")?,
         ended,
+        lost_from: get_moment_if_any(row, "lost_from")?,
     })
 }

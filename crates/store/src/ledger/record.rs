@@ -9,7 +9,7 @@ use sqlx::types::Json;
 
 use crate::Error;
 
-use super::{Batch, mark, nodes, pods, span};
+use super::{Batch, LostUse, mark, nodes, pods, span};
 
 /// A record that says more than before.
 pub(crate) struct Changed<T> {
@@ -23,6 +23,16 @@ pub(crate) struct Changed<T> {
 pub(crate) async fn record(connection: &mut PgConnection, cluster: &str, batch: &Batch) -> Result<(), Error> {
     record_nodes(connection, cluster, &batch.nodes).await?;
     record_pods(connection, cluster, &batch.pods).await
+}
+
+/// What attempts lost is what their pods lost. Within a transaction that holds the writer's lock.
+pub(crate) async fn record_lost(
+    connection: &mut PgConnection,
+    cluster: &str,
+    lost: &[LostUse],
+) -> Result<(), Error> {
+    let pods = pods::load_lost(connection, cluster, lost).await?;
+    record_pods(connection, cluster, &pods).await
 }
 
 async fn record_pods(connection: &mut PgConnection, cluster: &str, said: &[PodRecord]) -> Result<(), Error> {

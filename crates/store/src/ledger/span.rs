@@ -117,6 +117,7 @@ mod tests {
             scheduled_at: Moment(10 * DAY + 5),
             started_at: started_at.map(Moment),
             ended,
+            lost_from: None,
         }
     }
 
@@ -137,6 +138,8 @@ mod tests {
         assert_eq!(days(&of_pod(Some(&running), &pod(Some(12 * DAY), None))), [(12, None)]);
         assert_eq!(days(&of_pod(Some(&running), &ended)), [(10, None)], "it was open until now");
         assert_eq!(days(&of_pod(Some(&ended), &pod(None, Some(certain(14 * DAY + 1))))), [(10, Some(14))]);
+        let lost = PodRecord { lost_from: Some(Moment(12 * DAY)), ..ended.clone() };
+        assert_eq!(days(&of_pod(Some(&ended), &lost)), [(10, Some(12)), (10, Some(12))]);
         let more = PodRecord { gpus: 2, ..ended.clone() };
         assert_eq!(days(&of_pod(Some(&ended), &more)), [(10, Some(12)), (10, Some(12))]);
     }

@@ -5,6 +5,7 @@
 
 mod append_only;
 mod crash;
+mod lost;
 mod migrations;
 mod model;
 mod partitions;

@@ -174,6 +174,7 @@ fn text(account: &Account, line: &Line, ends: Option<Moment>) -> String {
     let class = match line.class {
         Class::Productive => "Productive",
         Class::Starting => "Starting",
+        Class::Lost => "Lost",
         Class::NodeIdle => "NodeIdle",
     };
     let of = &line.attribution;

@@ -214,14 +214,17 @@ fn node_facts() -> impl Strategy<Value = Vec<NodeRecord>> {
     })
 }
 
-/// A pod is scheduled, started, perhaps taken for ended, and perhaps ended.
+/// A pod is scheduled, started, perhaps in vain, perhaps taken for ended, and perhaps ended.
 fn pod_facts() -> impl Strategy<Value = Vec<PodRecord>> {
     let times = (0..DAYS * DAY, 0_i64..3_000, prop::option::of(1..DAY), prop::option::of(1..DAY));
-    (0_u8..2, 0_u32..4, times).prop_map(|(name, gpus, (scheduled, starting, vanishes, ends))| {
+    (0_u8..2, 0_u32..4, times, prop::option::of(0..DAY)).prop_map(|(name, gpus, times, lost)| {
+        let (scheduled, starting, vanishes, ends) = times;
         let scheduled_at = after(start(), scheduled);
         let known = PodRecord { gpus, ..pod("", &format!("n{name}"), "vision", "prod", scheduled_at) };
         let started = PodRecord { started_at: Some(after(scheduled_at, starting)), ..known.clone() };
         let mut facts = vec![known, started.clone()];
+        let lost_from = lost.map(|seconds| after(scheduled_at, seconds));
+        facts.extend(lost_from.map(|_| PodRecord { lost_from, ..started.clone() }));
         facts.extend(vanishes.map(|life| vanished(&started, after(scheduled_at, life))));
         facts.extend(ends.map(|life| PodRecord {
             ended: Some(End::Certain(after(scheduled_at, life))),

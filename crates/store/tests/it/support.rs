@@ -154,6 +154,7 @@ pub fn pod(uid: &str, node: &str, namespace: &str, queue: &str, scheduled_at: Mo
         scheduled_at,
         started_at: None,
         ended: None,
+        lost_from: None,
     }
 }
 

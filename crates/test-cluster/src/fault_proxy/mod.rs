@@ -35,6 +35,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::Error;
 use faults::Fault;
 pub use faults::{Counts, Faults};
+pub(crate) use upstream::acceptor;
 use upstream::{Link, Upstreams};
 
 type AnyBody = BoxBody<Bytes, io::Error>;

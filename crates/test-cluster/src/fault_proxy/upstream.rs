@@ -19,7 +19,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::pki::CertifiedKey;
 
 /// Takes TLS connections with this certificate.
-pub(super) fn acceptor(certificate: &CertifiedKey) -> io::Result<TlsAcceptor> {
+pub(crate) fn acceptor(certificate: &CertifiedKey) -> io::Result<TlsAcceptor> {
     let chain = CertificateDer::pem_file_iter(&certificate.cert)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(io::Error::other)?;

@@ -19,6 +19,7 @@ export function DetailsPanel({ run }: { run: RunView }) {
           <span className="soft">
             {" "}
             · {counted(run.members, "member")} × {run.gpusPerMember}
+            {run.minMembers != null && run.minMembers < run.members && `, or as few as ${run.minMembers}`}
           </span>
         </Detail>
         <Detail term="Queue">
@@ -43,6 +44,28 @@ export function DetailsPanel({ run }: { run: RunView }) {
         <Detail term="Submitted">{formatTime(run.createdAt)}</Detail>
         <Detail term="Time limit">
           {run.timeLimitSeconds == null ? "none" : formatDuration(run.timeLimitSeconds)}
+          {run.timeLimitSeconds != null && (run.usedSeconds ?? 0) > 0 && (
+            <span className="soft"> · {formatDuration(run.usedSeconds ?? 0)} used in earlier attempts</span>
+          )}
+        </Detail>
+        <Detail term="Checkpoints">
+          {run.checkpoint ? (
+            <>
+              {run.checkpoint.claim}
+              {run.graceSeconds != null && (
+                <span className="soft"> · {formatDuration(run.graceSeconds)} to save and leave</span>
+              )}
+            </>
+          ) : (
+            "none"
+          )}
+        </Detail>
+        <Detail term="Retries">
+          {run.retries ?? 0}
+          {(run.failures ?? 0) > 0 && <span className="soft"> · {counted(run.failures ?? 0, "failure")} so far</span>}
+          {run.failOn && run.failOn.length > 0 && (
+            <span className="soft"> · not after exit code {run.failOn.join(", ")}</span>
+          )}
         </Detail>
         <Detail term="Image">
           <code>{run.image}</code>

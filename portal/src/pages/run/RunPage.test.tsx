@@ -1,11 +1,11 @@
-import { screen, waitFor } from "@testing-library/react";
+import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
 
 import { FakeEventSource } from "../../testing/FakeEventSource";
 import { aMember, aRun, aRunView, aWhy } from "../../testing/objects";
 import { open } from "../../testing/open";
-import { accepts, answers, fails } from "../../testing/server";
+import { accepts, answers, fails, refuses } from "../../testing/server";
 
 const RUN = "/v1/namespaces/nlp/runs/llama";
 const cost = (amount: string, perHour: string) => ({ amount, perHour, gpuSeconds: 7200 });
@@ -144,4 +144,87 @@ test("a run that does not exist is said so", async () => {
   fails(`${RUN}/members`, 404, { code: "NotFound", detail: "there is no run nlp/llama" });
   open("/runs/nlp/llama");
   expect(await screen.findByText("there is no run nlp/llama")).toBeDefined();
+});
+
+test("a run is paused after a question, and the answer is shown at once", async () => {
+  accepts("post", `${RUN}/pause`, aRunView({ phase: "Running", pause: true }));
+  open("/runs/nlp/llama");
+  await userEvent.click(await screen.findByRole("button", { name: "Pause" }));
+  expect(screen.getByText(/starts from the beginning/)).toBeDefined();
+  await userEvent.click(screen.getByRole("button", { name: "Pause the run" }));
+  expect(await screen.findByRole("button", { name: "Resume" })).toBeDefined();
+});
+
+test("a run that failed is tried again, and a refusal says what to do instead", async () => {
+  answers(RUN, aRunView({ phase: "Failed", finishedAt: "2026-11-15T11:00:00Z" }));
+  let asked = 0;
+  accepts("post", `${RUN}/retry`, aRunView({ phase: "Pending", restarts: 1 }), () => (asked += 1));
+  open("/runs/nlp/llama");
+  await userEvent.click(await screen.findByRole("button", { name: "Retry" }));
+  expect(await screen.findByRole("button", { name: "Stop" })).toBeDefined();
+  expect(asked).toBe(1);
+
+  refuses(`${RUN}/pause`, 409, {
+    code: "RunSucceeded",
+    detail: "the run is over: it succeeded",
+    hint: "submit it again",
+  });
+  await userEvent.click(screen.getByRole("button", { name: "Pause" }));
+  await userEvent.click(screen.getByRole("button", { name: "Pause the run" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("submit it again");
+});
+
+test("what is over or stopping offers nothing that would be refused", async () => {
+  answers(RUN, aRunView({ phase: "Failed", stop: true, finishedAt: "2026-11-15T11:00:00Z" }));
+  open("/runs/nlp/llama");
+  await screen.findByText("node-7");
+  for (const name of ["Pause", "Resume", "Retry", "Stop"]) {
+    expect(screen.queryByRole("button", { name })).toBeNull();
+  }
+});
+
+test("attempts tell why they ended, where they began and what was lost", async () => {
+  const interrupted = {
+    number: 1,
+    jobName: "llama-1",
+    members: 4,
+    startedAt: "2026-11-15T10:00:05Z",
+    endedAt: "2026-11-15T10:20:00Z",
+    outcome: "Interrupted" as const,
+    message: "gives way for gang vision/big",
+    lost: { steps: 12, seconds: 30 },
+  };
+  const again = { number: 2, jobName: "llama-2", members: 2, startedAt: "2026-11-15T10:30:00Z" };
+  const checkpoint = {
+    step: 300,
+    attempt: 2,
+    committedAt: "2026-11-15T10:40:00Z",
+    bytes: 1,
+    milliseconds: 1500,
+    stallMilliseconds: 1,
+  };
+  const loads = [{ attempt: 2, step: 200, reached: 212 }];
+  const progress = { step: 340, reportedAt: "2026-11-15T10:45:00Z", checkpoint, loads };
+  answers(RUN, aRunView({ phase: "Running", attempts: [interrupted, again], progress }));
+  open("/runs/nlp/llama");
+  const list = await screen.findByRole("list", { name: "Attempts" });
+  const [second, first] = within(list)
+    .getAllByRole("listitem")
+    .map((item) => item.textContent);
+  expect(first).toContain("Interrupted");
+  expect(first).toContain("12 steps, 30 s");
+  expect(first).toContain("gives way for gang vision/big");
+  expect(second).toContain("step 200");
+  expect(second).toContain("16 GPUs");
+  expect(screen.getByText(/saved in 1.5 s/)).toBeDefined();
+});
+
+test("of many attempts the newest are shown, and the others when asked for", async () => {
+  const attempts = Array.from({ length: 20 }, (_, index) => ({ number: index + 1, jobName: "llama", members: 4 }));
+  answers(RUN, aRunView({ attempts }));
+  open("/runs/nlp/llama");
+  const list = await screen.findByRole("list", { name: "Attempts" });
+  expect(within(list).getAllByRole("listitem")).toHaveLength(6);
+  await userEvent.click(screen.getByRole("button", { name: "Show 14 earlier attempts" }));
+  expect(within(list).getAllByRole("listitem")).toHaveLength(20);
 });

@@ -17,9 +17,10 @@ import { CostPanel } from "./CostPanel";
 import { DetailsPanel } from "./DetailsPanel";
 import { MembersPanel } from "./MembersPanel";
 import { OutlookPanel } from "./OutlookPanel";
+import { ProgressLine } from "./ProgressLine";
 import { ReasonsPanel } from "./ReasonsPanel";
+import { RunActions } from "./RunActions";
 import { Stepper } from "./Stepper";
-import { StopButton } from "./StopButton";
 
 /** One run: how far it is, why it waits, where it runs, what it costs. */
 export function RunPage() {
@@ -42,21 +43,24 @@ export function RunPage() {
           <span className="soft">{namespace}</span>
           {view && <StateLabel state={view.phase} badge />}
         </div>
-        {view && <StopButton run={view} />}
+        {view && <RunActions run={view} />}
       </div>
       {view ? (
         <>
           <section className="panel run-progress">
             <Stepper run={view} members={members.data ?? []} />
+            {view.progress && <ProgressLine progress={view.progress} />}
             {view.message && view.reasons.length === 0 && <p className="run-message">{view.message}</p>}
           </section>
           <div className="run-columns">
             <div className="run-column">
               {view.reasons.length > 0 && <ReasonsPanel reasons={view.reasons} />}
               <OutlookPanel run={view} />
+              {/* With more than one, they are the run's story; one has little to tell. */}
+              {view.attempts.length > 1 && <AttemptsPanel run={view} />}
               <MembersPanel members={members} />
               <CommandPanel command={view.command} />
-              <AttemptsPanel attempts={view.attempts} />
+              {view.attempts.length <= 1 && <AttemptsPanel run={view} />}
             </div>
             <div className="run-column">
               <CostPanel run={view} />

@@ -1,4 +1,4 @@
-import type { MemberView, RunSummary } from "../../api/types";
+import type { MemberView, RunView } from "../../api/types";
 import { Elapsed } from "../../components/Elapsed";
 import { Icon, type IconName } from "../../components/Icon";
 import { formatShortTime, formatTime } from "../../format/time";
@@ -7,6 +7,7 @@ import { runSteps, type Step } from "./steps";
 const ICONS: Record<Step["name"], IconName> = {
   Submitted: "check",
   Queued: "clock",
+  Paused: "pause",
   Starting: "half",
   Running: "play",
   Done: "ring",
@@ -23,10 +24,10 @@ const WORDS: Record<Step["state"], string> = {
 };
 
 /** How far the run is, and how long each part took. */
-export function Stepper({ run, members }: { run: RunSummary; members: readonly MemberView[] }) {
+export function Stepper({ run, members }: { run: RunView; members: readonly MemberView[] }) {
   return (
     <ol className="stepper" aria-label="Progress">
-      {runSteps(run, members).map((step) => (
+      {runSteps(run, members, run.attempts).map((step) => (
         <li
           key={step.name}
           className="step"
@@ -52,7 +53,11 @@ export function Stepper({ run, members }: { run: RunSummary; members: readonly M
 
 /** A part of the way, as opposed to its end. */
 function isPassed(step: Step): boolean {
-  return step.name === "Queued" || step.name === "Starting" || step.name === "Running";
+  return step.name !== "Submitted" && step.name !== "Done" && !isEnd(step);
+}
+
+function isEnd({ name }: Step): boolean {
+  return name === "Succeeded" || name === "Failed" || name === "Stopped";
 }
 
 function StepTime({ step }: { step: Step }) {

@@ -4,5 +4,6 @@ import type { UsageClass } from "../../api/types";
 export const CLASS_LABELS: Record<UsageClass, string> = {
   Productive: "Productive",
   Starting: "Starting",
+  Lost: "Lost",
   NodeIdle: "Idle",
 };

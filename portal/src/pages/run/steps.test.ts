@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import type { MemberView, RunSummary } from "../../api/types";
+import type { Attempt, MemberView, RunSummary } from "../../api/types";
 import { aMember, aRun } from "../../testing/objects";
 import { runSteps } from "./steps";
 
@@ -77,5 +77,35 @@ test("a run that was stopped in the queue never started", () => {
     "Starting skipped -",
     "Running skipped -",
     "Stopped done 11:00-",
+  ]);
+});
+
+function toldWith(attempts: Partial<Attempt>[], run: Partial<RunSummary>, ...members: Partial<MemberView>[]): string[] {
+  const numbered = attempts.map((attempt, index) => ({ number: index + 1, jobName: "llama", members: 4, ...attempt }));
+  return runSteps(aRun({ createdAt: created, ...run }), members.map(aMember), numbered).map(
+    ({ name, state, since, until }) =>
+      `${name} ${state} ${[since, until].map((time) => time?.slice(11, 16) ?? "").join("-")}`,
+  );
+}
+
+test("a run that was interrupted waits since then, and its new attempt has times of its own", () => {
+  const before = { startedAt: placed, endedAt: started, outcome: "Interrupted" as const };
+  expect(toldWith([before, {}], { startedAt: placed })[1]).toBe("Queued current 10:06-");
+  const again = { startedAt: finished };
+  expect(toldWith([before, again], { phase: "Running", startedAt: placed }).slice(1, 4)).toEqual([
+    "Queued done 10:06-11:00",
+    "Starting done -",
+    "Running current 11:00-",
+  ]);
+});
+
+test("a paused run stands beside the line since its attempt ended", () => {
+  const before = { startedAt: placed, endedAt: started, outcome: "Interrupted" as const };
+  expect(toldWith([before], { phase: "Paused", startedAt: placed })).toEqual([
+    "Submitted done 10:00-",
+    "Paused current 10:06-",
+    "Starting ahead -",
+    "Running ahead -",
+    "Done ahead -",
   ]);
 });

@@ -1,12 +1,15 @@
-import type { MemberView, RunPhase, RunSummary } from "../../api/types";
+import type { Attempt, MemberView, RunPhase, RunSummary } from "../../api/types";
 
 /**
  * Where a run is on its way:
  *
  *   Submitted ─► Queued ─► Starting ─► Running ─► Succeeded | Failed | Stopped
+ *                Paused
+ *
+ * Times are those of the newest attempt: a run that was interrupted goes the same way again.
  */
 export interface Step {
-  name: "Submitted" | "Queued" | "Starting" | "Running" | "Done" | "Succeeded" | "Failed" | "Stopped";
+  name: "Submitted" | "Queued" | "Paused" | "Starting" | "Running" | "Done" | "Succeeded" | "Failed" | "Stopped";
   /** `skipped`: the run ended before it came here. */
   state: "done" | "current" | "ahead" | "skipped";
   /** When it came here and when it went on, RFC 3339, as far as is known. */
@@ -14,18 +17,33 @@ export interface Step {
   until?: string;
 }
 
-const ORDER: Record<RunPhase, number> = { Pending: 1, Starting: 2, Running: 3, Succeeded: 4, Failed: 4, Stopped: 4 };
+const ORDER: Record<RunPhase, number> = {
+  Pending: 1,
+  Paused: 1,
+  Starting: 2,
+  Running: 3,
+  Succeeded: 4,
+  Failed: 4,
+  Stopped: 4,
+};
 
 /** The steps of a run. Members say when the nodes were given; without them that is not known. */
-export function runSteps(run: RunSummary, members: readonly MemberView[]): Step[] {
+export function runSteps(run: RunSummary, members: readonly MemberView[], attempts: readonly Attempt[] = []): Step[] {
+  const isWaiting = run.phase === "Pending" || run.phase === "Paused";
+  const queuedAt = waitsSince(run, attempts, isWaiting);
+  const started = attempts.at(-1)?.startedAt ?? run.startedAt;
   const placed = latest(members.map((member) => member.scheduledAt));
-  const allRun = latest(members.map((member) => member.startedAt)) ?? run.startedAt ?? undefined;
+  const allRun = latest(members.map((member) => member.startedAt)) ?? started ?? undefined;
   const ended = run.finishedAt ?? undefined;
   const reached = ORDER[run.phase];
   const isOver = reached === 4;
   const middle = [
     // A run that was taken off its nodes waits again, however long ago it started.
-    interval("Queued", run.createdAt, run.phase === "Pending" ? undefined : (placed ?? run.startedAt ?? ended)),
+    interval(
+      run.phase === "Paused" ? "Paused" : "Queued",
+      queuedAt,
+      isWaiting ? undefined : (placed ?? started ?? ended),
+    ),
     interval("Starting", placed, run.phase === "Starting" ? undefined : (allRun ?? (placed && ended))),
     interval("Running", reached >= 3 ? allRun : undefined, ended),
   ];
@@ -54,6 +72,12 @@ function interval(
   until: string | null | undefined,
 ): Omit<Step, "state"> {
   return { name, ...(since ? { since } : {}), ...(since && until ? { until } : {}) };
+}
+
+/** When the run began to wait: with the end of the attempt before, if there is one. */
+function waitsSince(run: RunSummary, attempts: readonly Attempt[], isWaiting: boolean): string {
+  const before = isWaiting ? attempts : attempts.slice(0, -1);
+  return before.findLast((attempt) => attempt.endedAt)?.endedAt ?? run.createdAt;
 }
 
 /** The last of all; nothing while one of them is missing. */

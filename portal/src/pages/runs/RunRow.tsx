@@ -40,7 +40,7 @@ export const RunRow = memo(function RunRow({ run, index, top, height, isActive, 
       </div>
       <div role="cell" className="run-state">
         <StateLabel state={run.phase} />
-        {run.stop && run.phase !== "Stopped" && <span className="soft"> · stopping</span>}
+        {wish(run) && <span className="soft"> · {wish(run)}</span>}
       </div>
       <div role="cell" className="run-queue truncate">
         {run.queue ?? "–"}
@@ -59,7 +59,7 @@ export const RunRow = memo(function RunRow({ run, index, top, height, isActive, 
         <Elapsed since={run.createdAt} />
       </div>
       <div role="cell" className="run-duration">
-        {run.startedAt && run.phase !== "Pending" ? (
+        {run.startedAt && run.phase !== "Pending" && run.phase !== "Paused" ? (
           <Elapsed since={run.startedAt} until={run.finishedAt} />
         ) : (
           <span className="soft">–</span>
@@ -68,6 +68,14 @@ export const RunRow = memo(function RunRow({ run, index, top, height, isActive, 
     </div>
   );
 });
+
+/** What somebody asked for and is not there yet. */
+function wish(run: RunSummary): string | undefined {
+  if (run.finishedAt || run.phase === "Stopped") return undefined;
+  if (run.stop) return "stopping";
+  if (run.phase === "Paused") return run.pause ? undefined : "resuming";
+  return run.pause ? "pausing" : undefined;
+}
 
 /** While members differ from each other it says how many are there: `6 of 8`. */
 function members(run: RunSummary): string {

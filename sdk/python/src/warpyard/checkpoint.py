@@ -18,7 +18,7 @@ import io
 import json
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,12 +27,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.nn.parallel import DistributedDataParallel
 
 from warpyard import randomness
-from warpyard.commit import Fenced
+from warpyard.commit import Manifest
+from warpyard.learning import LearningSession
 from warpyard.samples import batches_after
 from warpyard.session import SaveTimes, Session
 
@@ -58,7 +60,7 @@ def attach(
     without it the bound is chosen from measured times. With gradients accumulated over several batches, ``accumulate``
     says over how many, so that none is saved in between.
     """
-    return Run(Session(directory, every_steps, keep), model, optimizer, accumulate, others)
+    return Run(LearningSession(directory, every_steps, keep), model, optimizer, accumulate, others)
 
 
 class Run:
@@ -83,7 +85,7 @@ class Run:
         self._loaded_states: randomness.States | None = None
         self._save_under_way: _Save | None = None
         if session.found is not None:
-            self._load(session.store.complete(session.step), dict(session.found.progress))
+            self._load(session.store.complete(session.step), session.found)
 
     @property
     def step(self) -> int:
@@ -154,14 +156,14 @@ class Run:
     def _save(self, is_blocking: bool) -> None:
         session, times = self._session, SaveTimes()
         session.begun_step = self.step
+        session.interval.save_begins()
         save = _Save(session, self._position(), self._small_files(), times)
         state = self._state()
         use_buffers_of_rank_0(self._model, state["model"])
         writer = FileSystemWriter(save.folder, sync_files=False)
         group = {"process_group": session.gang.saves, "no_dist": not session.gang.is_distributed}
         if is_blocking:
-            state_dict_saver.save(state, storage_writer=writer, **group)
-            save.complete()
+            save.complete(lambda: state_dict_saver.save(state, storage_writer=writer, **group))
             return
         written = state_dict_saver.async_save(state, storage_writer=writer, **group)
         assert isinstance(written, Future)  # noqa: S101
@@ -174,11 +176,8 @@ class Run:
         save, self._save_under_way = self._save_under_way, None
         if save is None:
             return
-        error = save.wait()
-        if isinstance(error, Fenced):
-            raise error
-        if error is not None:
-            _LOG.warning("The checkpoint of step %d failed, training goes on: %s", save.step, error)
+        if (error := save.wait()) is not None:
+            self._session.save_failed(save.step, error)
 
     def _state(self) -> dict[str, Any]:
         model, optimizer = get_state_dict(self._model, self._optimizers)
@@ -197,7 +196,7 @@ class Run:
             files["objects.pt"] = objects.getvalue()
         return files
 
-    def _load(self, folder: Path, position: dict[str, Any]) -> None:
+    def _load(self, folder: Path, found: Manifest) -> None:
         state = self._state()
         gang = self._session.gang
         reader = FileSystemReader(folder)
@@ -214,13 +213,13 @@ class Run:
             if name not in objects:
                 raise RuntimeError(f"the checkpoint in {folder} has no state of {name!r}: it has {sorted(objects)}")
             other.load_state_dict(objects[name])
-        self._epoch, self._used_samples = position["epoch"], position["samples"]
-        states = folder / f"rank-{gang.rank}.json"
+        self._epoch, self._used_samples = found.progress["epoch"], found.progress["samples"]
+        states = f"rank-{gang.rank}.json"
         # A rank that the former attempt did not have begins with the numbers that its script seeded.
-        if states.exists():
-            loaded = json.loads(states.read_text())
+        if states in found.files:
+            loaded = json.loads((folder / states).read_text())
             self._loaded_states, self._epoch_states = loaded["now"], loaded["epoch"]
-        _LOG.info("Resuming from step %d of attempt %d.", self.step, self._session.found.attempt)  # type: ignore[union-attr]
+        _LOG.info("Resuming from step %d of attempt %d.", self.step, found.attempt)
 
 
 def use_buffers_of_rank_0(model: nn.Module, state: dict[str, Any]) -> None:
@@ -247,24 +246,31 @@ class _Save:
         self._times = times
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
-        self.folder.mkdir(exist_ok=True)
 
-    def complete(self) -> None:
-        """Parameters are written: adds the small files, and commits."""
+    def complete(self, write_parameters: Callable[[], Any]) -> None:
+        """Writes the parameters, or waits until they are written; adds the small files, and commits."""
+        self._session.commit(self.step, lambda: self._write(write_parameters), self._position, self._times)
+
+    def _write(self, write_parameters: Callable[[], Any]) -> list[str]:
+        """PyTorch makes the folder, and tells all ranks what failed on one."""
+        try:
+            write_parameters()
+        except CheckpointException as error:
+            # It is none of Python's `Exception`s, and its text has the stacks of all ranks.
+            failures = [f"rank {rank}: {failure}" for rank, (failure, _) in sorted(error.failures.items())]
+            raise RuntimeError("; ".join(failures)) from error
         rank = self._session.gang.rank
         for name, data in self._small_files.items():
             (self.folder / name).write_bytes(data)
         shards = [path.name for path in self.folder.glob(f"__{rank}_*.distcp")]
-        names = [*shards, *self._small_files, *([".metadata"] if rank == 0 else [])]
-        self._session.commit(self.step, names, self._position, self._times)
+        return [*shards, *self._small_files, *([".metadata"] if rank == 0 else [])]
 
     def complete_in_background(self, written: Future[Any]) -> None:
-        """Does the same once they are."""
+        """Does the same while training goes on."""
 
         def work() -> None:
             try:
-                written.result()
-                self.complete()
+                self.complete(written.result)
             except Exception as error:
                 self._error = error
 

@@ -11,7 +11,10 @@
     DIR/step-250.aside/              damaged, or newer than what the run was told to resume from
 
 A process may die between any two of these calls: what is left is either invisible or complete. Only one process, rank
-0, calls ``begin``, ``commit`` and ``tidy``; all may read.
+0, calls ``begin``, ``commit``, ``discard``, ``set_aside`` and ``tidy``; all may read.
+
+Damage is what the bytes tell, or a file that is missing from a folder that can be seen. Everything else that a file
+system says is an ``OSError``, and tells nothing about the checkpoint.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 MANIFEST = "manifest.json"
 MARKER = "attempt"
@@ -34,6 +39,12 @@ MARKER = "attempt"
 MANIFEST_BYTES_MAX = 64 << 20
 #: How many complete checkpoints stay: the newest, and the one before in case the newest is damaged.
 KEEP_MIN = 2
+#: What is wrong with a file that is not there.
+MISSING = "is missing"
+#: Before a file system is asked again: 3.75 s together, enough for a server that moves to another machine to answer.
+PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0)
+
+T = TypeVar("T")
 
 _COMPLETE = re.compile(r"step-(\d{1,18})")
 _PARTIAL = re.compile(r"step-\d{1,18}\.attempt-(\d{1,18})\.partial")
@@ -46,6 +57,10 @@ class Fenced(RuntimeError):  # noqa: N818
 
 class Damaged(RuntimeError):  # noqa: N818
     """A checkpoint is not what its manifest says."""
+
+
+class Unreadable(RuntimeError):  # noqa: N818
+    """A checkpoint cannot be read now: nobody knows whether it is whole, so it stays where it is."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,8 @@ class Manifest:
     attempt: int
     files: Mapping[str, FileSeal]
     progress: Mapping[str, Any]
+    #: When, as RFC 3339, by the clock of the one who committed it. None only as it was written before this was noted.
+    committed_at: str | None = None
 
     @property
     def size(self) -> int:
@@ -80,6 +97,8 @@ class Manifest:
             "progress": dict(self.progress),
             "files": files,
         }
+        if self.committed_at is not None:
+            body["committed_at"] = self.committed_at
         return json.dumps(body | {"digest": _digest(body)}, indent=1).encode()
 
     @classmethod
@@ -89,7 +108,7 @@ class Manifest:
             body = json.loads(data)
             digest = body.pop("digest")
             files = {name: FileSeal(seal["sha256"], seal["bytes"]) for name, seal in body["files"].items()}
-            manifest = cls(body["step"], body["attempt"], files, body["progress"])
+            manifest = cls(body["step"], body["attempt"], files, body["progress"], body.get("committed_at"))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Damaged(f"{MANIFEST} cannot be read: {error!r}") from error
         if digest != _digest(body):
@@ -128,7 +147,7 @@ class Store:
     def commit(self, step: int, files: Mapping[str, FileSeal], progress: Mapping[str, Any]) -> Manifest:
         """Makes the partial checkpoint the newest complete one. Its files are synced by those who wrote them."""
         partial = self.partial(step)
-        manifest = Manifest(step, self.attempt, dict(files), progress)
+        manifest = Manifest(step, self.attempt, dict(files), progress, _rfc_3339(time.time()))
         write_synced(partial / MANIFEST, manifest.encode())
         sync_directory(partial)
         # Under the lock that `begin` takes too, no newer attempt can begin between the look and the rename.
@@ -140,39 +159,52 @@ class Store:
             sync_directory(self.directory)
         return manifest
 
+    def discard(self, step: int) -> None:
+        """Removes what was written for a step that could not be committed: the next one needs its space."""
+        _remove(self.partial(step))
+
     def steps(self) -> list[int]:
         """The steps that were committed, oldest first."""
-        names = (_COMPLETE.fullmatch(entry.name) for entry in os.scandir(self.directory))
+        names = (_COMPLETE.fullmatch(name) for name in patiently(os.listdir, self.directory))
         return sorted(int(name[1]) for name in names if name)
 
     def manifest(self, step: int) -> Manifest:
         """The manifest of that step, or ``Damaged``."""
+        folder = self.complete(step)
         try:
-            with (self.complete(step) / MANIFEST).open("rb") as file:
-                data = file.read(MANIFEST_BYTES_MAX + 1)
-        except OSError as error:
-            raise Damaged(f"{MANIFEST} cannot be read: {error.strerror}") from error
+            data, written_at = patiently(_read_manifest, folder / MANIFEST)
+        except FileNotFoundError as error:
+            # Only who sees the folder can say that a file is missing from it.
+            patiently(os.stat, folder)
+            raise Damaged(f"{MANIFEST} {MISSING}") from error
         manifest = Manifest.decode(data)
         if manifest.step != step:
             raise Damaged(f"{MANIFEST} is that of step {manifest.step}")
-        return manifest
+        return manifest if manifest.committed_at else replace(manifest, committed_at=_rfc_3339(written_at))
 
-    def damage(self, manifest: Manifest, share: int = 0, shares: int = 1) -> list[str]:
-        """What is wrong with the files of that step; of many ranks each looks at its share."""
-        found = []
+    def damage(self, manifest: Manifest, share: int = 0, shares: int = 1) -> dict[str, str]:
+        """What is wrong with which file of that step; of many ranks each looks at its share."""
+        found = {}
         for name in sorted(manifest.files)[share::shares]:
-            path = self.complete(manifest.step) / name
             try:
-                seal = seal_file(path)
-            except OSError as error:
-                found.append(f"{name} cannot be read: {error.strerror}")
+                seal = patiently(seal_file, self.complete(manifest.step) / name)
+            except FileNotFoundError:
+                found[name] = MISSING
                 continue
             expected = manifest.files[name]
             if seal.bytes != expected.bytes:
-                found.append(f"{name} has {seal.bytes} bytes, and had {expected.bytes}")
+                found[name] = f"has {seal.bytes} bytes, and had {expected.bytes}"
             elif seal != expected:
-                found.append(f"{name} does not match its SHA-256")
+                found[name] = "does not match its SHA-256"
         return found
+
+    def has(self, step: int, name: str) -> bool:
+        """Whether that file of a complete checkpoint is there."""
+        try:
+            patiently(os.stat, self.complete(step) / name)
+        except FileNotFoundError:
+            return False
+        return True
 
     def set_aside(self, step: int) -> None:
         """Takes a checkpoint out of the line: the step may be committed again."""
@@ -210,6 +242,18 @@ def begun_attempt(directory: Path) -> int:
     return int(text)
 
 
+def patiently(ask: Callable[[Path], T], path: Path) -> T:
+    """Asks a file system again what it refused. That a file is not there is an answer, and final."""
+    for seconds in PAUSES_SECONDS:
+        try:
+            return ask(path)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            time.sleep(seconds)
+    return ask(path)
+
+
 def write_synced(path: Path, data: bytes) -> FileSeal:
     """Writes a whole file, and returns when it is on the disk."""
     with path.open("wb") as file:
@@ -237,6 +281,16 @@ def seal_file(path: Path) -> FileSeal:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return FileSeal(digest, file.tell())
+
+
+def _read_manifest(path: Path) -> tuple[bytes, float]:
+    """With the time at which it was written."""
+    with path.open("rb") as file:
+        return file.read(MANIFEST_BYTES_MAX + 1), os.fstat(file.fileno()).st_mtime
+
+
+def _rfc_3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _digest(body: Mapping[str, Any]) -> str:

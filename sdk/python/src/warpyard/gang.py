@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 
 T = TypeVar("T")
+
+#: Where errors come from that are sure to survive the way to another process. Of others only the words are.
+_MODULES_OF_ERRORS = ("builtins", "warpyard.commit")
 
 
 class Gang:
@@ -55,6 +59,22 @@ class Gang:
         boxes: list[Any] = [None] * self.world_size
         dist.all_gather_object(boxes, value, group=self.saves if of_saves else self._control)
         return boxes
+
+    def by_rank_0(self, work: Callable[[], T], of_saves: bool = False) -> T:
+        """What the work gives at rank 0, which alone does it. Every rank gets that, or the same error."""
+        outcome = self.from_rank_0(attempt(work) if self.rank == 0 else None, of_saves)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return cast(T, outcome)
+
+
+def attempt(work: Callable[[], T]) -> T | Exception:
+    """What the work gives, or its error as a value: a rank that raised it would leave the others waiting."""
+    try:
+        return work()
+    except Exception as error:
+        is_known = type(error).__module__ in _MODULES_OF_ERRORS
+        return error if is_known else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class Notice:

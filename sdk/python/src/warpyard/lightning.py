@@ -23,6 +23,7 @@ from torch.utils.data import BatchSampler, DataLoader
 
 from warpyard import randomness
 from warpyard.gang import Gang
+from warpyard.learning import LearningSession
 from warpyard.samples import indices_after
 from warpyard.session import SaveTimes, Session
 
@@ -45,7 +46,7 @@ def attach(
                 raise RuntimeError("start one process for each rank, as torchrun does: Lightning must not start them")
             # Ranks agree on what to load before Lightning loads it; it finds the group that it would have made.
             trainer.strategy.setup_environment()
-        session = Session(directory, every_steps, keep, is_background=False)
+        session = LearningSession(directory, every_steps, keep, is_background=False)
         session.require_same_world_size()
         callback = CheckpointCallback(session)
         trainer.callbacks.append(callback)
@@ -90,8 +91,14 @@ class CheckpointCallback(pl.Callback):  # type: ignore[misc]
         # Lightning's own handler talks to other ranks from within the signal: it could hang, and ours is enough.
         self._session.notice.listen()
 
-    def on_train_batch_start(self, *_arguments: Any) -> None:
+    def on_train_batch_start(self, trainer: pl.Trainer, *_arguments: Any) -> None:
         """The first batch is read: the next epoch is a whole one."""
+        # Lightning that resumed after the last batch of an epoch forgets to count that the next one has begun. What it
+        # saved then would look like the end of an epoch, and be resumed with a whole one.
+        progress = trainer.fit_loop.epoch_progress
+        if progress.current.started == progress.current.processed:
+            progress.increment_ready()
+            progress.increment_started()
         self._position = None
         if self._order is not None:
             self._order.position = None
@@ -104,25 +111,34 @@ class CheckpointCallback(pl.Callback):  # type: ignore[misc]
             return
         decision = self._session.boundary(step)
         if decision.save:
-            self._save(trainer, step)
+            self._save(trainer, step, is_last=decision.stop)
         if decision.stop:
             self._session.leave()
 
-    def _save(self, trainer: pl.Trainer, step: int) -> None:
+    def _save(self, trainer: pl.Trainer, step: int, is_last: bool) -> None:
         times, session = SaveTimes(), self._session
         session.begun_step = step
-        folder = session.store.partial(step)
-        folder.mkdir(exist_ok=True)
-        trainer.save_checkpoint(folder / _FILE)
-        name = f"rank-{session.gang.rank}.json"
-        states = {"now": randomness.capture(), "order": self._order.states if self._order else None}
-        (folder / name).write_text(json.dumps(states))
+        session.interval.save_begins()
         epoch, batches = trainer.current_epoch, trainer.fit_loop.epoch_loop.batch_progress.current.ready
         if batches >= trainer.num_training_batches:
             # After the last batch of an epoch Lightning goes on with the next one.
             epoch, batches = epoch + 1, 0
-        names = [name, _FILE] if session.gang.rank == 0 else [name]
-        session.commit(step, names, {"epoch": epoch, "batches": batches}, times)
+        folder, position = session.store.partial(step), {"epoch": epoch, "batches": batches}
+        try:
+            session.commit(step, lambda: self._write(trainer, folder), position, times)
+        except Exception as error:
+            if is_last:
+                raise
+            session.save_failed(step, error)
+
+    def _write(self, trainer: pl.Trainer, folder: Path) -> list[str]:
+        folder.mkdir(exist_ok=True)
+        # As `trainer.save_checkpoint`, without the barrier at its end: there all would wait for a rank that failed.
+        trainer.strategy.save_checkpoint(trainer._checkpoint_connector.dump_checkpoint(), folder / _FILE)
+        rank = self._session.gang.rank
+        states = {"now": randomness.capture(), "order": self._order.states if self._order else None}
+        (folder / f"rank-{rank}.json").write_text(json.dumps(states))
+        return [f"rank-{rank}.json", *([_FILE] if rank == 0 else [])]
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ class Progress:
         self._told_step: int | None = None
         self._told_at = time.monotonic()
 
-    def begin(self, step: int, loaded: Report | None) -> None:
-        """The attempt begins at this step, from that checkpoint."""
+    def begin(self, step: int, loaded: Report) -> None:
+        """The attempt begins at this step, from that checkpoint. Nobody else can tell, so it survives a kill."""
         self._told_step, self._told_at = step, time.monotonic()
-        self._put({"step": step, "ranges": []} | ({"loaded": loaded} if loaded else {}))
+        if self._reporter is not None:
+            self._reporter.put(self._heading | {"step": step, "ranges": [], "loaded": loaded}, survives=True)
 
     def stepped(self, step: int, is_last: bool = False) -> None:
         """All steps up to this one are done."""

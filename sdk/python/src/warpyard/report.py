@@ -6,6 +6,7 @@
                                           ▲   │ anything else: again, after 1 s, 2 s, … 60 s
                                           └───┘
     at exit: what is left ──► DIR/report-N.json ──► sent by the next attempt
+    what must survive a kill is there from the beginning, until it was sent
 
 Only rank 0 of a run reports. A report may arrive twice; each names its attempt and its steps, so that does no harm.
 """
@@ -41,7 +42,7 @@ BACKOFF_SECONDS_MAX = 60.0
 _LOG = logging.getLogger("warpyard.report")
 _LEFT = re.compile(r"report-(\d{1,9})\.json")
 #: What the platform will never accept, however often it is sent.
-_HOPELESS = {400, 413, 422}
+_HOPELESS = {400, 413, 415, 422}
 
 
 @dataclass
@@ -49,7 +50,7 @@ class _Entry:
     report: Report
     #: While it is being sent, nothing may be merged into it.
     is_sealed: bool = False
-    #: Where a former attempt left it.
+    #: Where it lies for the next attempt.
     file: Path | None = None
 
 
@@ -65,15 +66,19 @@ class Reporter:
         self._thread = threading.Thread(target=self._run, name="warpyard-report", daemon=True)
         self._thread.start()
 
-    def put(self, report: Report) -> None:
-        """Takes a report; returns at once. When the queue is full, the oldest is dropped."""
+    def put(self, report: Report, survives: bool = False) -> None:
+        """Takes a report; returns at once. When the queue is full, the oldest is dropped.
+
+        One that ``survives`` is sent by the next attempt, should this one be killed before.
+        """
+        files = _leave(self._directory, [report]) if survives and self._directory is not None else []
         with self._changed:
             last = self._queue[-1] if self._queue else None
             merged = merge(last.report, report) if last is not None and not last.is_sealed else None
             if last is not None and merged is not None:
                 last.report = merged
             else:
-                self._queue.append(_Entry(report))
+                self._queue.append(_Entry(report, file=files[0] if files else None))
             while len(self._queue) > QUEUE_MAX:
                 self._queue.popleft()
                 _LOG.warning("The platform has not answered for long: the oldest report is dropped.")
@@ -127,19 +132,30 @@ class Reporter:
 
 
 def merge(last: Report, new: Report) -> Report | None:
-    """One report for two, if both only tell of progress and the second goes on where the first ended."""
-    plain = {"attempt", "rank", "run", "step", "world_size", "ranges"}
-    if not (last.keys() <= plain and new.keys() <= plain):
+    """One report for two of one attempt, if the second goes on where the first ended."""
+    if "loaded" in last or "loaded" in new:
         return None
     if (last["attempt"], last["world_size"]) != (new["attempt"], new["world_size"]):
         return None
-    if not (len(last["ranges"]) == len(new["ranges"]) == 1):
+    ranges = _joined(last["ranges"], new["ranges"], "to", "from")
+    before, after = ([report["checkpoint"]] if "checkpoint" in report else [] for report in (last, new))
+    checkpoint = _joined(before, after, "step", "since")
+    if ranges is None or checkpoint is None:
         return None
-    first, second = last["ranges"][0], new["ranges"][0]
-    if first["to"] != second["from"]:
+    step = max(last["step"], new["step"])
+    return new | {"step": step, "ranges": ranges} | ({"checkpoint": checkpoint[0]} if checkpoint else {})
+
+
+def _joined(last: list[Report], new: list[Report], end: str, begin: str) -> list[Report] | None:
+    """At most one each become one; None if there is a gap between them. Of two saves the newer one is told."""
+    if not last or not new:
+        return last or new
+    if len(last) > 1 or len(new) > 1 or last[0].get(end) != new[0].get(begin) or begin not in last[0]:
         return None
-    joined = second | {"from": first["from"], "seconds": round(first["seconds"] + second["seconds"], 3)}
-    return new | {"ranges": [joined]}
+    joined = new[0] | {begin: last[0][begin]}
+    if end == "to":
+        joined["seconds"] = round(last[0]["seconds"] + new[0]["seconds"], 3)
+    return [joined]
 
 
 def poster(contract: Contract) -> Callable[[Report], int] | None:
@@ -208,7 +224,9 @@ def _left_entries(directory: Path) -> list[_Entry]:
     return entries
 
 
-def _leave(directory: Path, reports: list[Report]) -> None:
+def _leave(directory: Path, reports: list[Report]) -> list[Path]:
+    """Writes reports for the next attempt; says where."""
+    left: list[Path] = []
     taken = [int(found[1]) for path in _left_files(directory) if (found := _LEFT.fullmatch(path.name))]
     for number, report in enumerate(reports, start=max(taken, default=0) + 1):
         path = directory / f"report-{number}.json"
@@ -216,9 +234,11 @@ def _leave(directory: Path, reports: list[Report]) -> None:
         try:
             temporary.write_text(json.dumps(report))
             temporary.rename(path)
+            left.append(path)
         except OSError as error:
             _LOG.warning("A report could not be left for the next attempt: %s.", error)
-            return
+            break
+    return left
 
 
 def _left_files(directory: Path) -> list[Path]:

@@ -18,14 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from warpyard.commit import Damaged, Fenced, FileSeal, Manifest, Store, seal_file, sync_directory, sync_file
+from warpyard.commit import MARKER, Fenced, FileSeal, Manifest, Store, patiently, seal_file, sync_directory, sync_file
 from warpyard.contract import REQUEUE_EXIT_CODE, Contract
-from warpyard.gang import Gang, Notice
+from warpyard.gang import Gang, Notice, attempt
 from warpyard.interval import Interval
 from warpyard.progress import Progress
+from warpyard.reached import Reached
 from warpyard.report import Reporter, poster
+from warpyard.resume import find
 
 _LOG = logging.getLogger("warpyard")
+
+Write = Callable[[], Iterable[str]]
 
 
 @dataclass(frozen=True)
@@ -47,16 +51,19 @@ class Session:
         self.contract = Contract.read(os.environ)
         chosen = Path(directory) if directory is not None else self.contract.checkpoint_dir
         if chosen is None:
-            raise ValueError("no place for checkpoints: set WARPYARD_CHECKPOINT_DIR, or pass directory=")
+            in_a_run = "name a claim in the job file (`checkpoints: CLAIM`), or pass directory="
+            hint = in_a_run if self.contract.run else "set WARPYARD_CHECKPOINT_DIR, or pass directory="
+            raise ValueError(f"there is no place for checkpoints\n\nhint: {hint}")
         self.gang = Gang()
         self.notice = Notice()
         self.keep = keep
         self.interval = Interval(self.contract.mtbf_seconds, every_steps, is_background)
         self.store = self._take(chosen)
-        self.found = self._find()
+        self.found = find(self.store, self.gang, self.contract)
         self.step = self.found.step if self.found else 0
         self.begun_step = self.committed_step = self.step
         self._stepped_at: float | None = None
+        self._reached = Reached(self.store.directory, self.store.attempt) if self.gang.rank == 0 else None
         self.progress = self._progress()
         atexit.register(self.close)
 
@@ -67,36 +74,39 @@ class Session:
             self.interval.saw_step(now - self._stepped_at)
         self._stepped_at = now
         self.step = step
+        if self._reached is not None:
+            self._reached.note(step)
         is_due = self.gang.rank == 0 and not is_saving and self.interval.is_due(step, self.begun_step)
         stop, save = self.gang.agree(self.notice.is_received, is_due)
         self.progress.stepped(step)
         return Decision(save=save or stop, stop=stop)
 
-    def commit(self, step: int, names: Iterable[str], about: Mapping[str, Any], times: SaveTimes) -> None:
-        """Commits what all ranks have written for that step; this rank wrote the files called ``names``.
+    def commit(self, step: int, write: Write, about: Mapping[str, Any], times: SaveTimes) -> None:
+        """Commits that step. ``write`` ends the writing of this rank's files, and names them.
 
-        Collective, over the group of saves. Every rank gets the same outcome, or the same error.
+        Collective, over the group of saves: whatever fails on a rank must fail in ``write``. Every rank gets the same
+        outcome, or the same error; then nothing is left of the step.
         """
         since = self.committed_step
-        parts = self.gang.from_all(_attempt(lambda: self._seal(step, names)), of_saves=True)
-        outcome: Manifest | Exception = _first_error(parts) or Damaged("no outcome")
-        if self.gang.rank == 0 and not _first_error(parts):
-            files = {name: seal for part in parts if isinstance(part, dict) for name, seal in part.items()}
-            about = dict(about) | {"world_size": self.gang.world_size}
-            outcome = _attempt(lambda: self.store.commit(step, files, about))
-        outcome = self.gang.from_rank_0(outcome, of_saves=True)
-        if isinstance(outcome, Exception):
-            raise outcome
+        parts = self.gang.from_all(attempt(lambda: self._seal(step, write())), of_saves=True)
+        manifest = self.gang.by_rank_0(lambda: self._commit_parts(step, parts, about), of_saves=True)
         self.committed_step = step
         times.committed_at = time.monotonic()
         self.interval.saw_save(times.stall_seconds, times.persist_seconds)
         if self.gang.rank == 0:
-            checkpoint = {"step": step, "since": since, "bytes": outcome.size} | times.told()
+            checkpoint: dict[str, Any] = {"step": step, "since": since, "bytes": manifest.size}
+            checkpoint |= times.told() | {"committed_at": manifest.committed_at}
             self.progress.saved(self.step, checkpoint)
-            self.store.tidy(self.keep)
+            self._tidy(self.store)
             if times.persist_seconds > self.contract.grace_seconds:
                 text = "A save took %.0f s, and there are %.0f s after a notice: it may come too late."
                 _LOG.warning(text, times.persist_seconds, self.contract.grace_seconds)
+
+    def save_failed(self, step: int, error: Exception) -> None:
+        """That step could not be committed: training goes on, and the next may be. A newer attempt ends this one."""
+        if isinstance(error, Fenced):
+            raise error
+        _LOG.warning("The checkpoint of step %d failed, training goes on: %s", step, error)
 
     def leave(self) -> NoReturn:
         """Everything is saved: ends the process with the code that asks for another attempt."""
@@ -111,6 +121,8 @@ class Session:
         atexit.unregister(self.close)
         self.progress.stepped(self.step, is_last=True)
         self.progress.close()
+        if self._reached is not None:
+            self._reached.close()
 
     def _seal(self, step: int, names: Iterable[str]) -> dict[str, FileSeal]:
         seals = {}
@@ -120,6 +132,25 @@ class Session:
             sync_directory(path.parent)
             seals[name] = seal_file(path)
         return seals
+
+    def _commit_parts(self, step: int, parts: list[Any], about: Mapping[str, Any]) -> Manifest:
+        error = _first_error(parts)
+        if error is None:
+            files = {name: seal for part in parts for name, seal in part.items()}
+            about = dict(about) | {"world_size": self.gang.world_size}
+            outcome = attempt(lambda: self.store.commit(step, files, about))
+            if isinstance(outcome, Manifest):
+                return outcome
+            error = outcome
+        # No rank writes there any more: each has told its part.
+        self.store.discard(step)
+        raise error
+
+    def _tidy(self, store: Store) -> None:
+        try:
+            store.tidy(self.keep)
+        except OSError as error:
+            _LOG.warning("Old checkpoints could not be removed: %s", error)
 
     def require_same_world_size(self) -> None:
         """For frameworks that count their position in batches."""
@@ -132,69 +163,13 @@ class Session:
 
     def _take(self, directory: Path) -> Store:
         """Rank 0 takes the directory; the others see that it is the same one."""
-        taken: Store | Exception | None = None
+        store = self.gang.by_rank_0(lambda: Store.begin(directory, self.contract.attempt))
+        seen = self.gang.from_all(attempt(lambda: patiently(os.stat, directory / MARKER).st_size))
+        if error := _first_error(seen):
+            raise RuntimeError(f"{directory} is not shared by all {self.gang.world_size} ranks: {error}")
         if self.gang.rank == 0:
-            taken = _attempt(lambda: Store.begin(directory, self.contract.attempt))
-        taken = self.gang.from_rank_0(taken)
-        if isinstance(taken, Exception):
-            raise taken
-        assert taken is not None  # noqa: S101
-        sees = (directory / "attempt").exists()
-        if not all(self.gang.from_all(sees)):
-            raise RuntimeError(f"{directory} is not shared by all {self.gang.world_size} ranks")
-        if self.gang.rank == 0:
-            taken.tidy(self.keep)
-        return taken
-
-    def _find(self) -> Manifest | None:
-        """The newest checkpoint that every rank finds whole, or the one asked for."""
-        wanted = self.gang.from_rank_0(self._wanted_step() if self.gang.rank == 0 else None)
-        if wanted == 0:
-            self._abandon_after(0)
-            return None
-        steps = self.gang.from_rank_0(self.store.steps() if self.gang.rank == 0 else [])
-        if wanted is not None and wanted not in steps:
-            raise RuntimeError(f"there is no checkpoint of step {wanted} to resume from: there are {steps}")
-        for step in [wanted] if wanted is not None else reversed(steps):
-            manifest, damage = self._verify(step)
-            if manifest is not None and not damage:
-                self._abandon_after(step)
-                return manifest
-            text = f"the checkpoint of step {step} is damaged: {'; '.join(damage[:5])}"
-            if wanted is not None:
-                raise Damaged(text)
-            if self.gang.rank == 0:
-                _LOG.warning("%s. Falling back to the one before.", text)
-                self.store.set_aside(step)
-        if steps and self.gang.rank == 0:
-            _LOG.warning("No checkpoint is whole: starting from the beginning.")
-        return None
-
-    def _wanted_step(self) -> int | None:
-        """The order to resume from a step holds until this attempt has committed something itself."""
-        for step in self.store.steps():
-            try:
-                if self.store.manifest(step).attempt == self.store.attempt:
-                    return None
-            except Damaged:
-                continue
-        return self.contract.resume_step
-
-    def _verify(self, step: int) -> tuple[Manifest | None, list[str]]:
-        try:
-            manifest = self.store.manifest(step)
-            damage = self.store.damage(manifest, self.gang.rank, self.gang.world_size)
-        except Damaged as error:
-            manifest, damage = None, [str(error)]
-        parts = self.gang.from_all(damage)
-        return manifest, sorted({line for part in parts for line in part})
-
-    def _abandon_after(self, step: int) -> None:
-        """What is newer belongs to a line that was given up."""
-        if self.gang.rank == 0:
-            for newer in [it for it in self.store.steps() if it > step]:
-                self.store.set_aside(newer)
-        self.gang.from_rank_0(None)
+            self._tidy(store)
+        return store
 
     def _progress(self) -> Progress:
         post = poster(self.contract) if self.gang.rank == 0 else None
@@ -206,8 +181,18 @@ class Session:
             "world_size": self.gang.world_size,
         }
         progress = Progress(reporter, heading)
-        progress.begin(self.step, {"step": self.found.step, "attempt": self.found.attempt} if self.found else None)
+        if self._reached is not None:
+            progress.begin(self.step, self._loaded(self._reached.before))
+            # An attempt that ends before its first step has come as far as what it loaded.
+            self._reached.note(self.step)
         return progress
+
+    def _loaded(self, reached: int | None) -> dict[str, Any]:
+        """What this attempt begins from, and how far those before had come."""
+        loaded: dict[str, Any] = {"step": self.step, "reached": max(self.step, reached or 0)}
+        if self.found is not None:
+            loaded |= {"attempt": self.found.attempt, "committed_at": self.found.committed_at}
+        return loaded
 
 
 class SaveTimes:
@@ -236,14 +221,6 @@ class SaveTimes:
     def told(self) -> dict[str, float]:
         """As reports have it."""
         return {"seconds": round(self.persist_seconds, 3), "stall_seconds": round(self.stall_seconds, 3)}
-
-
-def _attempt(work: Callable[[], Any]) -> Any:
-    """What the work gives, or its error as a value, to be told to the other ranks."""
-    try:
-        return work()
-    except (OSError, ValueError, Damaged, Fenced) as error:
-        return error
 
 
 def _first_error(parts: Iterable[Any]) -> Exception | None:

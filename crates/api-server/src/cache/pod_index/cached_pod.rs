@@ -1,5 +1,6 @@
 //! What is kept of a pod. Pure.
 
+use std::num::NonZeroU128;
 use std::sync::Arc;
 
 use api_types::names;
@@ -28,6 +29,10 @@ pub struct CachedPod {
     pub node: Option<Arc<str>>,
     /// One word on why it is as it is.
     pub reason: Option<Arc<str>>,
+    /// Its UID.
+    pub uid: Option<NonZeroU128>,
+    /// The UID of the Job that made it.
+    pub job_uid: Option<NonZeroU128>,
     /// When it was created.
     pub created_second: i64,
     /// When it got its node.
@@ -59,6 +64,8 @@ impl CachedPod {
         if run.is_none() && (gpus == 0 || node.is_none() || is_over(state)) {
             return None;
         }
+        let mut owners = pod.metadata.owner_references.iter().flatten();
+        let job = owners.find(|owner| owner.controller == Some(true) && owner.kind == "Job");
         let exit = exit(pod).filter(|_| is_over(state));
         let reason =
             reason(pod, state).map(|reason| reason.chars().take(REASON_LENGTH_MAX).collect::<String>());
@@ -69,6 +76,8 @@ impl CachedPod {
             queue: label(names::QUEUE_LABEL).map(|queue| texts.share(queue)),
             node: node.map(|node| texts.share(node)),
             reason: reason.map(|reason| texts.share(&reason)),
+            uid: pod.metadata.uid.as_deref().and_then(uid),
+            job_uid: job.and_then(|job| uid(&job.uid)),
             created_second: pod.metadata.creation_timestamp.as_ref().map_or(0, second),
             scheduled_second: cluster_convert::bound_at(pod).map(Timestamp::as_second),
             started_second: states(pod).filter_map(started_at).min(),
@@ -89,6 +98,14 @@ impl CachedPod {
     pub fn holds_gpus_of(&self) -> Option<&Arc<str>> {
         self.node.as_ref().filter(|_| self.gpus > 0 && !is_over(self.state))
     }
+}
+
+/// A UID as a number; `None` for what Kubernetes never makes.
+pub fn uid(text: &str) -> Option<NonZeroU128> {
+    let is_written_out = text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4;
+    let digits: String = text.chars().filter(|character| *character != '-').collect();
+    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| is_written_out)?;
+    NonZeroU128::new(number)
 }
 
 fn is_over(state: MemberState) -> bool {

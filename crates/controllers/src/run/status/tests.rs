@@ -1,11 +1,11 @@
 use api_types::run::{AttemptOutcome, MemberCounts, Reason, Waiting};
 use api_types::{Run, RunPhase, RunStatus};
 
-use super::{Sight, conclude, follow, lacks_evidence, with_first_attempt, with_job};
+use super::{Sight, conclude, follow, lacks_evidence, with_attempt, with_job};
 use crate::run::decide::Conclusion;
 use crate::run::job::{JobEnd, JobFacts};
 use crate::run::member::{Member, PodPhase};
-use crate::run::testing::{at, attempted, exited, job, run, running, starting, waiting};
+use crate::run::testing::{NO_NODES, at, attempted, exited, job, run, running, starting, waiting};
 
 fn counts(waiting: u32, starting: u32, running: u32, succeeded: u32, failed: u32) -> MemberCounts {
     MemberCounts { waiting, starting, running, succeeded, failed }
@@ -30,7 +30,7 @@ fn history(steps: &[&[Member]]) -> RunStatus {
 }
 
 fn concluded(run: &Run, job: Option<&JobFacts>, pods: &[Member], conclusion: &Conclusion) -> RunStatus {
-    conclude(Sight { run, job, pods }, conclusion, at(100))
+    conclude(Sight { run, job, pods }, conclusion, NO_NODES, at(100))
 }
 
 #[test]
@@ -178,14 +178,11 @@ fn failures_that_are_not_exit_codes_are_named_too() {
     let late = Member { reason: Some("DeadlineExceeded".to_owned()), ..exited(1, 137, 60) };
     let status = concluded(&run, Some(&job()), &[late], &conclusion);
     assert_eq!(status.reason.as_deref(), Some("TimeLimitExceeded"));
-    assert_eq!(status.message.as_deref(), Some("member 1 ran past its time limit of 60 s"));
-    let refused = Member {
-        phase: PodPhase::Failed,
-        reason: Some("UnexpectedAdmissionError".to_owned()),
-        ..starting(1)
-    };
+    assert_eq!(status.message.as_deref(), Some("member 1 ran past the run's time limit of 60 s"));
+    let refused =
+        Member { phase: PodPhase::Failed, reason: Some("PodOSNotSupported".to_owned()), ..starting(1) };
     let status = concluded(&run, Some(&job()), &[refused], &conclusion);
-    assert_eq!(status.message.as_deref(), Some("member 1 on node-1 failed (UnexpectedAdmissionError)"));
+    assert_eq!(status.message.as_deref(), Some("member 1 on node-1 failed (PodOSNotSupported)"));
 }
 
 #[test]
@@ -290,7 +287,7 @@ fn computing_twice_changes_nothing() {
 
 #[test]
 fn the_attempt_is_recorded_first_and_its_job_next() {
-    let status = with_first_attempt(&run(), at(0));
+    let status = with_attempt(&run(), 4, at(0));
     assert_eq!((status.attempts[0].number, status.attempts[0].job_name.as_str()), (1, "train-1"));
     assert_eq!(status.attempts[0].job_uid, None);
     let mut run = run();
@@ -322,4 +319,15 @@ fn a_run_that_gives_way_says_for_whom_until_all_its_members_have_a_node_again() 
     assert_eq!(history(&[&all, &leaving, &anew]).phase, RunPhase::Pending, "it waits, and has not failed");
     let status = history(&[&all, &leaving, &anew, &back]);
     assert_eq!((status.phase, status.reason), (RunPhase::Running, None));
+}
+
+#[test]
+fn an_attempt_that_begins_anew_has_lost_no_member() {
+    let mut run = attempted(Some("job-uid"));
+    run.status = Some(history(&[&[running(0), running(1), running(2), running(3)]]));
+    let conclusion = Conclusion::Failed { at: Some(at(61)), why: "why".to_owned() };
+    run.status = Some(concluded(&run, Some(&job()), &[exited(1, 3, 50)], &conclusion));
+    run.spec.restarts = 1;
+    let status = with_attempt(&run, 4, at(70));
+    assert_eq!((status.phase, status.reason.as_deref()), (RunPhase::Pending, Some("PodsMissing")));
 }

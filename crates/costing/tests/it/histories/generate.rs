@@ -170,6 +170,8 @@ fn pod(
         scheduled_at,
         started_at,
         ended: ended.map(|at| an_end(at, random)),
+        // Also before its start, after its end, and of one that goes on: what was loaded is another machine's word.
+        lost_from: random.chance(30).then(|| Moment(scheduled_at.0 + random.between(-5, 40))),
     }
 }
 
@@ -250,6 +252,14 @@ fn tell_node(node: &NodeRecord, told: &mut Vec<(i64, Observation)>, random: &mut
 }
 
 fn tell_pod(pod: &PodRecord, told: &mut Vec<(i64, Observation)>, random: &mut Random) {
+    if let Some(lost) = pod.lost_from {
+        // A later attempt may go back further still.
+        let lost_from = Some(Moment(lost.0 + random.pick(&[0, 0, 5])));
+        let early = PodRecord { ended: None, lost_from, ..pod.clone() };
+        told.push((lost.0 + random.between(0, 60), Observation::Pod(early)));
+        told.push((lost.0 + 60, Observation::Pod(PodRecord { ended: None, ..pod.clone() })));
+    }
+    let pod = &PodRecord { lost_from: None, ..pod.clone() };
     let scheduled = PodRecord { started_at: None, ended: None, ..pod.clone() };
     // Whoever told it first may have known less of its start than was known later.
     let vague = Moment(pod.scheduled_at.0 + random.pick(&[0, 0, 0, 0, 3, 7]));

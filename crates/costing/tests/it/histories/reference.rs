@@ -196,6 +196,7 @@ struct PodFact<'a> {
     about: &'a PodRecord,
     scheduled: i64,
     started: Option<i64>,
+    lost: Option<i64>,
     ends: Ends,
 }
 
@@ -245,12 +246,20 @@ fn facts(told: &[Observation]) -> (Vec<NodeFact<'_>>, Vec<PodFact<'_>>) {
             Observation::Pod(pod) => {
                 let index = pods.iter().position(|fact| fact.about.uid == pod.uid).unwrap_or_else(|| {
                     let ends = Ends::default();
-                    pods.push(PodFact { about: pod, scheduled: pod.scheduled_at.0, started: None, ends });
+                    pods.push(PodFact {
+                        about: pod,
+                        scheduled: pod.scheduled_at.0,
+                        started: None,
+                        lost: None,
+                        ends,
+                    });
                     pods.len() - 1
                 });
                 pods[index].scheduled = pods[index].scheduled.min(pod.scheduled_at.0);
                 let started = pod.started_at.map(|at| at.0);
                 pods[index].started = pods[index].started.into_iter().chain(started).min();
+                let lost = pod.lost_from.map(|at| at.0);
+                pods[index].lost = pods[index].lost.into_iter().chain(lost).min();
                 pods[index].ends.add(pod.ended);
             }
         }
@@ -306,7 +315,10 @@ impl PodFact<'_> {
     }
 
     fn class_at(&self, second: i64) -> Class {
-        if self.started.is_some_and(|started| started <= second) {
+        let is_after = |at: Option<i64>| at.is_some_and(|at| at <= second);
+        if is_after(self.started) && is_after(self.lost) {
+            Class::Lost
+        } else if is_after(self.started) {
             Class::Productive
         } else {
             Class::Starting

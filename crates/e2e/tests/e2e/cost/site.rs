@@ -180,6 +180,7 @@ async fn fill(ledger: &Ledger, now: Moment) -> anyhow::Result<()> {
         scheduled_at: ago(from),
         started_at: Some(ago(from - MINUTE)),
         ended: to.map(|to| End::Certain(ago(to))),
+        lost_from: None,
     };
     let mut pods = vec![
         pod("nlp", "llama-ft", "alice", 4, 2 * HOUR, Some(HOUR)),

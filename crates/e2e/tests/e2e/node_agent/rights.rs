@@ -9,7 +9,9 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use test_cluster::TestCluster;
 
-use super::{BOUND, cluster_with, login_on, settled, taints};
+use e2e::agents::login_on;
+
+use super::{BOUND, cluster_with, settled, taints};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_may_change_nothing_but_its_own_words_on_its_own_node() -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use jiff::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -17,7 +18,7 @@ pub struct Metadata {
 struct Said {
     action: Option<&'static str>,
     /// When the action was first answered.
-    answered: Option<Instant>,
+    answered: Option<(Instant, Timestamp)>,
 }
 
 impl Metadata {
@@ -43,7 +44,12 @@ impl Metadata {
 
     /// When what it says now was first asked for.
     pub fn answered(&self) -> Option<Instant> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).answered
+        Some(self.said.lock().unwrap_or_else(PoisonError::into_inner).answered?.0)
+    }
+
+    /// The same by the clock that other processes have too.
+    pub fn answered_at(&self) -> Option<Timestamp> {
+        Some(self.said.lock().unwrap_or_else(PoisonError::into_inner).answered?.1)
     }
 }
 
@@ -79,7 +85,7 @@ fn answer(head: &str, said: &Mutex<Said>) -> (&'static str, &'static str) {
     let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
     match said.action {
         Some(action) if head.starts_with("get /latest/meta-data/spot/instance-action ") => {
-            said.answered.get_or_insert_with(Instant::now);
+            said.answered.get_or_insert_with(|| (Instant::now(), Timestamp::now()));
             ("200 OK", action)
         }
         _ => ("404 Not Found", ""),
