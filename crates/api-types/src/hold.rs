@@ -85,8 +85,8 @@ pub fn hold_name(gang: &str) -> String {
     format!("{}-{:016x}", readable.trim_matches('-'), fnv_1a(gang)).trim_start_matches('-').to_owned()
 }
 
-/// 64 bits of FNV-1a. Nobody gains by a collision: the Hold's spec says for whom it is.
-fn fnv_1a(text: &str) -> u64 {
+/// 64 bits of FNV-1a. Nobody gains by a collision: objects that are named by it say themselves for whom they are.
+pub(crate) fn fnv_1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

@@ -5,6 +5,7 @@
 //!   job.yaml ──► JobFile ──► RunSpec ──► Run      (researcher)
 //!                            QueueSpec ─► Queue    (team lead, admin)
 //!                            PriceSheet            (admin)
+//!                            MachineType           (admin)
 //!                            SchedulerEpoch        (the scheduler's fence)
 //!                            Hold                  (the scheduler's log of who gives way)
 //! ```
@@ -17,7 +18,9 @@ pub mod duration;
 pub mod gpu_request;
 pub mod hold;
 pub mod job_file;
+pub mod launch;
 pub mod logs;
+pub mod machine_type;
 pub mod names;
 pub mod outlook;
 pub mod price_sheet;
@@ -31,6 +34,7 @@ pub mod text;
 
 pub use hold::{Hold, HoldSpec};
 pub use job_file::JobFile;
+pub use machine_type::{MachineType, MachineTypeSpec};
 pub use price_sheet::{PriceEntry, PriceSheet, PriceSheetSpec, Spend};
 pub use queue::{
     BankSpec, FairShareSpec, Queue, QueueAccounts, QueueSpec, QueueStatus, ReclaimSpec, ResourceAmounts,
@@ -54,5 +58,5 @@ pub const GROUP: &str = "warpyard.dev";
 
 /// Every custom resource definition, in the order in which they are installed.
 pub fn custom_resource_definitions() -> Vec<CustomResourceDefinition> {
-    vec![Queue::crd(), Run::crd(), PriceSheet::crd(), SchedulerEpoch::crd(), Hold::crd()]
+    vec![Queue::crd(), Run::crd(), PriceSheet::crd(), MachineType::crd(), SchedulerEpoch::crd(), Hold::crd()]
 }

@@ -103,6 +103,21 @@ pub const BLOCK_LABEL: &str = "topology.warpyard.dev/block";
 pub const RACK_LABEL: &str = "topology.warpyard.dev/rack";
 /// Taint on GPU nodes that keeps other schedulers' pods away; our pods tolerate it.
 pub const GPU_NODE_TAINT: &str = "warpyard.dev/gpu";
+/// Taint on machines that were bought for a gang, until it has started: its value is [`crate::launch::gang_mark`].
+pub const FOR_GANG_TAINT: &str = "warpyard.dev/for-gang";
+/// Label on `NodeClaim`s of ours, and by them on nodes: the launch, by the second in which it was decided.
+pub const LAUNCH_LABEL: &str = "warpyard.dev/launch";
+/// Annotation on `NodeClaim`s of ours: the gang that they were bought for, as `namespace/name`.
+pub const FOR_GANG_ANNOTATION: &str = "warpyard.dev/for-gang";
+/// Annotation on `NodeClaim`s of ours: how many the launch has.
+pub const LAUNCH_SIZE_ANNOTATION: &str = "warpyard.dev/launch-size";
+/// Annotation on `NodeClaim`s of ours: their [`crate::MachineType`].
+pub const MACHINE_TYPE_ANNOTATION: &str = "warpyard.dev/machine-type";
+/// Annotation on `NodeClaim`s of ours, and by them on nodes: the price that is paid, in millionths of the currency per hour.
+pub const PRICE_ANNOTATION: &str = "warpyard.dev/price-per-hour-micros";
+/// Annotation on pods: with `true`, spot machines are bought for the gang; with `false`, it is not placed on any. Without it
+/// none are bought, and those that are there do as well as others.
+pub const SPOT_ANNOTATION: &str = "warpyard.dev/spot";
 /// Taint by the node agent: the machine goes soon. Its value is [`LEAVING_SPOT`] or [`LEAVING_MAINTENANCE`].
 pub const LEAVING_TAINT: &str = "warpyard.dev/leaving";
 /// See [`LEAVING_TAINT`]: the cloud takes the machine back.

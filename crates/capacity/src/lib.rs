@@ -1,2 +1,10 @@
 //! Which machines to buy, keep and let go, at what price, and why. Decisions only: it never buys, never reads a clock, and
 //! knows no cloud.
+
+pub mod catalogue;
+pub mod claim;
+pub mod idle;
+pub mod launches;
+pub mod memory;
+#[cfg(test)]
+mod testing;

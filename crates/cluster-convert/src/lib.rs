@@ -41,3 +41,4 @@ pub use slim_local::{
 pub use slim_near::{
     SlimExpression, SlimLabelSelector, SlimNamespace, SlimPodAffinity, SlimPodTerm, SlimSpreadConstraint,
 };
+pub use terms::topology;

@@ -41,7 +41,7 @@ pub(crate) fn checkpointed(pod: &SlimPod) -> Option<Timestamp> {
 
 /// The domains that a node lies in. A level that it does not name, but has one further in, is a domain without a name: so
 /// a rack is always the third level, also where nobody has labelled zones.
-pub(crate) fn topology(labels: &BTreeMap<String, String>) -> Vec<Arc<str>> {
+pub fn topology(labels: &BTreeMap<String, String>) -> Vec<Arc<str>> {
     let named = LEVELS.map(|(_, label)| labels.get(label).map_or("", String::as_str));
     let depth = named.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
     named.iter().take(depth).map(|name| Arc::from(*name)).collect()

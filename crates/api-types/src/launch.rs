@@ -1,0 +1,122 @@
+//! How a `NodeClaim` says for whom it is: labels and annotations, written by the scheduler, and read by the next one.
+
+use std::collections::BTreeMap;
+
+use crate::hold::fnv_1a;
+use crate::names::{
+    EPOCH_LABEL, FOR_GANG_ANNOTATION, LAUNCH_LABEL, LAUNCH_SIZE_ANNOTATION, MACHINE_TYPE_ANNOTATION,
+    PRICE_ANNOTATION,
+};
+
+/// What a claim says of the launch that it is a part of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchMark {
+    /// The namespace and the name of the gang that it was bought for; none for a spare.
+    pub gang: Option<(String, String)>,
+    /// Which launch for that gang, by the second in which it was decided.
+    pub number: i64,
+    /// How many claims the launch has.
+    pub size: u32,
+    /// The `MachineType`.
+    pub machine_type: String,
+    /// The price at which it was bought, in millionths per hour.
+    pub price_micros: i64,
+    /// The epoch of the scheduler that bought it.
+    pub epoch: i64,
+}
+
+/// How a taint names a gang: as 16 hexadecimal digits, because what users call it may be too long for a taint.
+pub fn gang_mark(namespace: &str, gang: &str) -> String {
+    format!("{:016x}", fnv_1a(&format!("{namespace}/{gang}")))
+}
+
+impl LaunchMark {
+    /// The claim's name: the same each time, so that an order that is repeated orders nothing.
+    pub fn claim_name(&self, index: u32) -> String {
+        let whose = match &self.gang {
+            Some((namespace, gang)) => gang_mark(namespace, gang),
+            None => format!("spare-{:08x}", fnv_1a(&self.machine_type) >> 32),
+        };
+        format!("warpyard-{whose}-{}-{index}", self.number)
+    }
+
+    /// The claim's labels.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let labels = [(LAUNCH_LABEL, self.number.to_string()), (EPOCH_LABEL, self.epoch.to_string())];
+        labels.map(|(key, value)| (key.to_owned(), value)).into()
+    }
+
+    /// The claim's annotations.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        let gang = self.gang.as_ref().map(|(namespace, gang)| format!("{namespace}/{gang}"));
+        let annotations = [
+            (FOR_GANG_ANNOTATION, gang),
+            (LAUNCH_SIZE_ANNOTATION, Some(self.size.to_string())),
+            (MACHINE_TYPE_ANNOTATION, Some(self.machine_type.clone())),
+            (PRICE_ANNOTATION, Some(self.price_micros.to_string())),
+        ];
+        annotations.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    }
+
+    /// Reads what a claim says; `None` if it is not one of ours, or cannot be read.
+    pub fn read(labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> Option<Self> {
+        let gang = match annotations.get(FOR_GANG_ANNOTATION) {
+            Some(gang) => {
+                let (namespace, name) = gang.split_once('/')?;
+                Some((namespace.to_owned(), name.to_owned()))
+            }
+            None => None,
+        };
+        Some(Self {
+            gang,
+            number: labels.get(LAUNCH_LABEL)?.parse().ok()?,
+            size: annotations.get(LAUNCH_SIZE_ANNOTATION)?.parse().ok()?,
+            machine_type: annotations.get(MACHINE_TYPE_ANNOTATION)?.clone(),
+            price_micros: annotations.get(PRICE_ANNOTATION)?.parse().ok()?,
+            epoch: labels.get(EPOCH_LABEL)?.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LaunchMark;
+
+    fn mark(gang: Option<(&str, &str)>) -> LaunchMark {
+        LaunchMark {
+            gang: gang.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
+            number: 1_763_366_400,
+            size: 4,
+            machine_type: "h100".to_owned(),
+            price_micros: 29_400_000,
+            epoch: 7,
+        }
+    }
+
+    #[test]
+    fn what_a_claim_says_is_read_back() {
+        for gang in [Some(("nlp", "train.1/a")), None] {
+            let mark = mark(gang);
+            assert_eq!(LaunchMark::read(&mark.labels(), &mark.annotations()), Some(mark));
+        }
+    }
+
+    #[test]
+    fn a_claim_has_one_valid_name() {
+        for gang in [Some(("nlp", "Train_1")), Some((&*"n".repeat(63), &*"x".repeat(253))), None] {
+            let name = mark(gang).claim_name(1_000);
+            let is_valid =
+                |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+            assert!(name.chars().all(is_valid) && name.len() <= 63, "{name}");
+        }
+        assert_ne!(mark(Some(("a", "b"))).claim_name(0), mark(Some(("a", "c"))).claim_name(0));
+    }
+
+    #[test]
+    fn claims_of_others_are_not_ours() {
+        let (labels, mut annotations) = (mark(None).labels(), mark(None).annotations());
+        assert_eq!(LaunchMark::read(&labels, &std::collections::BTreeMap::new()), None);
+        annotations.insert("warpyard.dev/for-gang".to_owned(), "no slash".to_owned());
+        assert_eq!(LaunchMark::read(&labels, &annotations), None);
+    }
+}

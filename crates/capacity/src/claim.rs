@@ -1,0 +1,124 @@
+//! Machines that were ordered, as the backend tells of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use api_types::launch::{LaunchMark, gang_mark};
+use cluster_model::{GangKey, NodeName};
+use jiff::Timestamp;
+
+use crate::catalogue::OfferKey;
+
+/// For whom machines were bought.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    /// For a gang.
+    Gang(GangKey),
+    /// To be there for who comes next: machines of this kind.
+    Spare(Arc<str>),
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gang(gang) => write!(f, "gang {gang}"),
+            Self::Spare(machine) => write!(f, "a spare {machine}"),
+        }
+    }
+}
+
+/// One launch: machines that were ordered together. No two of one purpose are decided in the same second.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaunchKey {
+    /// For whom.
+    pub purpose: Purpose,
+    /// When it was decided, in whole seconds.
+    pub number: i64,
+}
+
+impl LaunchKey {
+    /// What the taint of its machines says, if they are for a gang.
+    pub fn mark(&self) -> Option<String> {
+        match &self.purpose {
+            Purpose::Gang(gang) => Some(gang_mark(&gang.namespace, &gang.name)),
+            Purpose::Spare(_) => None,
+        }
+    }
+}
+
+/// A machine that was ordered and has not been given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The launch that it is a part of.
+    pub launch: LaunchKey,
+    /// How many claims the launch has.
+    pub of: u32,
+    /// What was bought.
+    pub offer: OfferKey,
+    /// At what price, in millionths of the currency per hour.
+    pub price_micros: i64,
+    /// When it was ordered.
+    pub created: Timestamp,
+    /// The node that it became.
+    pub node: Option<NodeName>,
+    /// Whether that node is ready for pods.
+    pub ready: bool,
+    /// Whether it is being given back.
+    pub leaving: bool,
+    /// What the backend says is wrong with it.
+    pub trouble: Option<String>,
+}
+
+/// Claims by their launch.
+pub fn by_launch(claims: &[Claim]) -> BTreeMap<&LaunchKey, Vec<&Claim>> {
+    let mut launches: BTreeMap<&LaunchKey, Vec<&Claim>> = BTreeMap::new();
+    for claim in claims {
+        launches.entry(&claim.launch).or_default().push(claim);
+    }
+    for claims in launches.values_mut() {
+        claims.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+    launches
+}
+
+/// An order: all of it, or nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Its name.
+    pub key: LaunchKey,
+    /// What is bought, one entry for each machine.
+    pub machines: Vec<(OfferKey, i64)>,
+    /// When it should be ready.
+    pub ready_by: Timestamp,
+    /// What all of it costs, in millionths of the currency per hour.
+    pub price_micros: i64,
+    /// Why it is bought, and why these machines.
+    pub why: String,
+}
+
+impl Launch {
+    /// The name of one of its claims.
+    pub fn claim_name(&self, index: usize) -> Arc<str> {
+        // Names do not depend on the epoch.
+        self.mark(index, 0).claim_name(u32::try_from(index).unwrap_or(u32::MAX)).into()
+    }
+
+    /// What each of its claims says.
+    pub fn mark(&self, index: usize, epoch: i64) -> LaunchMark {
+        let (offer, price_micros) = &self.machines[index];
+        LaunchMark {
+            gang: match &self.key.purpose {
+                Purpose::Gang(gang) => Some((gang.namespace.to_string(), gang.name.to_string())),
+                Purpose::Spare(_) => None,
+            },
+            number: self.key.number,
+            size: u32::try_from(self.machines.len()).unwrap_or(u32::MAX),
+            machine_type: offer.machine.to_string(),
+            price_micros: *price_micros,
+            epoch,
+        }
+    }
+}

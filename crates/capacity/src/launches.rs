@@ -1,0 +1,340 @@
+//! What becomes of launches: all of a gang's machines are ready and it starts on them, or all are given back.
+//!
+//! ```text
+//!   ordered ─► starting ─► ready: placement finds room for the whole gang ─► used: open to everybody
+//!      │          │          │
+//!      └──────────┴──────────┴─► failed: a claim vanished or is late, a node is gone, or nobody came: all given back
+//! ```
+//!
+//! Machines of a launch bear the gang's taint until it has started, so nobody else is placed on them, and the gang only as a
+//! whole: the two phases of the commit are placement's own. A failed launch costs at most its size times the time until the
+//! failure is seen: at once for a claim that vanishes, [`late_after`] for one that says nothing, [`UNUSED_MAX`] for one that
+//! placement has no use for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api_types::names::FOR_GANG_TAINT;
+use cluster_model::{ClusterState, Gang, GangKey, NodeName};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::catalogue::{Catalogue, OfferKey};
+use crate::claim::{Claim, LaunchKey, Purpose, by_launch};
+use crate::memory::{Memory, Ordered};
+
+/// An order is seen by then, or did not get through: writes are tried again after a second, then two, then four.
+pub const SEEN_MAX: SignedDuration = SignedDuration::from_secs(15);
+/// A gang whose machines are ready is placed within a plan or two. After this long something else is in its way.
+pub const UNUSED_MAX: SignedDuration = SignedDuration::from_secs(30);
+/// On top of twice its boot time, a launch may take this long.
+const LATE_SLACK: SignedDuration = SignedDuration::from_secs(60);
+
+/// How long a launch of machines with this boot time may take.
+pub fn late_after(boot_seconds: u32) -> SignedDuration {
+    SignedDuration::from_secs(2 * i64::from(boot_seconds)) + LATE_SLACK
+}
+
+/// What is to be done about launches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Follow {
+    /// Claims to give back.
+    pub releases: Vec<Release>,
+    /// Nodes whose gang has started: they lose its taint.
+    pub opens: Vec<NodeName>,
+    /// Launches that go on, by the gang that waits for them.
+    pub under_way: BTreeMap<GangKey, UnderWay>,
+    /// When something is late.
+    pub look_again_at: Option<Timestamp>,
+}
+
+/// A machine to give back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The claim.
+    pub claim: Arc<str>,
+    /// The node that it became.
+    pub node: Option<NodeName>,
+    /// Whether that node must have no pods: for a machine that is only idle.
+    pub if_empty: bool,
+    /// Why.
+    pub why: String,
+}
+
+/// A launch that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnderWay {
+    /// The launch.
+    pub launch: LaunchKey,
+    /// How many of its machines are ready.
+    pub ready: u32,
+    /// How many it has.
+    pub of: u32,
+    /// When all should be.
+    pub ready_by: Timestamp,
+    /// What it costs, in millionths of the currency per hour.
+    pub price_micros: i64,
+    /// When it was ordered.
+    pub since: Timestamp,
+    /// What was ordered, each kind once with how many.
+    pub machines: BTreeMap<OfferKey, u32>,
+}
+
+/// Looks at every launch that is not over.
+pub fn follow(
+    state: &ClusterState,
+    catalogue: &Catalogue,
+    claims: &[Claim],
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Follow {
+    let mut following = Following { state, catalogue, now, follow: Follow::default() };
+    let mut launches = by_launch(claims);
+    let ordered: Vec<LaunchKey> = memory.ordered.keys().cloned().collect();
+    for key in &ordered {
+        let seen = launches.remove(key).unwrap_or_default();
+        following.look_at(key, &seen, memory);
+    }
+    memory.given_up.retain(|key| launches.contains_key(key));
+    // Of a leader before, or given up.
+    for (key, seen) in launches {
+        following.look_at(key, &seen, memory);
+    }
+    following.follow
+}
+
+struct Following<'a> {
+    state: &'a ClusterState,
+    catalogue: &'a Catalogue,
+    now: Timestamp,
+    follow: Follow,
+}
+
+/// How a launch stands.
+enum Standing {
+    /// Its machines are ordinary ones.
+    Over,
+    /// Nothing is to be done before then.
+    GoesOn { until: Timestamp },
+    /// Its gang has started on it.
+    Used,
+    /// Nobody needs it any more.
+    Unwanted(&'static str),
+    /// It did not come off, because of these offers.
+    Failed { why: String, because_of: Vec<OfferKey> },
+}
+
+impl Following<'_> {
+    fn look_at(&mut self, key: &LaunchKey, seen: &[&Claim], memory: &mut Memory) {
+        if let Some(ordered) = memory.ordered.get_mut(key) {
+            ordered.seen.extend(seen.iter().map(|claim| Arc::clone(&claim.name)));
+        }
+        let standing = self.standing(key, seen, memory);
+        match standing {
+            Standing::Over => forget(key, memory),
+            Standing::GoesOn { until } => {
+                let soonest = self.follow.look_again_at.map_or(until, |at| at.min(until));
+                self.follow.look_again_at = Some(soonest);
+                self.note_under_way(key, seen, memory);
+            }
+            Standing::Used => {
+                let reserved = seen.iter().filter_map(|claim| claim.node.as_ref());
+                let reserved = reserved.filter(|node| self.is_reserved(node)).cloned();
+                self.follow.opens.extend(reserved.collect::<Vec<_>>());
+                for claim in seen {
+                    memory.worked(&claim.offer);
+                }
+                forget(key, memory);
+            }
+            Standing::Unwanted(why) => self.give_back(key, seen, why, memory),
+            Standing::Failed { why, because_of } => {
+                for offer in because_of {
+                    memory.failed(&offer, &why, self.now);
+                }
+                self.give_back(key, seen, &why, memory);
+            }
+        }
+    }
+
+    fn standing(&self, key: &LaunchKey, seen: &[&Claim], memory: &mut Memory) -> Standing {
+        if memory.given_up.contains(key) {
+            return Standing::Unwanted("its launch was given up");
+        }
+        let Purpose::Gang(gang) = &key.purpose else { return self.of_spares(key, seen, memory) };
+        let has_opened = seen.iter().any(|claim| claim.node.as_ref().is_some_and(|node| self.is_open(node)));
+        if has_opened {
+            return if seen.iter().filter_map(|it| it.node.as_ref()).any(|node| self.is_reserved(node)) {
+                Standing::Used
+            } else {
+                Standing::Over
+            };
+        }
+        let Some(waits) = self.state.gang(gang) else { return Standing::Unwanted("its gang is no more") };
+        if waits.members().any(|pod| self.state.pod(pod).at().is_some()) {
+            return if self.is_used(waits, seen) {
+                Standing::Used
+            } else {
+                Standing::Unwanted("its gang has started elsewhere")
+            };
+        }
+        self.progress(key, seen, memory)
+    }
+
+    /// A launch that somebody waits for.
+    fn progress(&self, key: &LaunchKey, seen: &[&Claim], memory: &mut Memory) -> Standing {
+        if let Some(failed) = self.failure(key, seen, memory.ordered.get(key)) {
+            return failed;
+        }
+        let of = seen.first().map_or(u32::MAX, |claim| claim.of) as usize;
+        let is_ready = seen.len() >= of && seen.iter().all(|claim| claim.ready);
+        if !is_ready {
+            memory.ready.remove(key);
+            return Standing::GoesOn { until: self.late_at(key, seen, memory.ordered.get(key)) };
+        }
+        let since = *memory.ready.entry(key.clone()).or_insert(self.now);
+        let until = after(since, UNUSED_MAX);
+        if until > self.now {
+            return Standing::GoesOn { until };
+        }
+        let why = format!("ready for {} s without being used", UNUSED_MAX.as_secs());
+        Standing::Failed { why, because_of: Vec::new() }
+    }
+
+    fn failure(&self, key: &LaunchKey, seen: &[&Claim], ordered: Option<&Ordered>) -> Option<Standing> {
+        if let Some(claim) = seen.iter().find(|claim| claim.leaving) {
+            let why = claim.trouble.clone().unwrap_or_else(|| format!("{} was given up", claim.offer));
+            return Some(Standing::Failed { why, because_of: vec![claim.offer.clone()] });
+        }
+        let vanished = ordered.and_then(|ordered| {
+            let is_there = |name: &Arc<str>| seen.iter().any(|claim| claim.name == *name);
+            let name = ordered.seen.iter().find(|name| !is_there(name))?;
+            ordered.offer_of(name)
+        });
+        if let Some(offer) = vanished {
+            let why = format!("{offer} was not to be had");
+            return Some(Standing::Failed { why, because_of: vec![offer.clone()] });
+        }
+        let of = seen.first().map_or(0, |claim| claim.of as usize);
+        match ordered {
+            Some(ordered) if ordered.seen.len() < ordered.launch.machines.len() => {
+                let is_late = after(ordered.at, SEEN_MAX) <= self.now;
+                let why = "the order did not get through".to_owned();
+                return is_late.then_some(Standing::Failed { why, because_of: Vec::new() });
+            }
+            // A leader before died while it ordered, or some of it is gone already.
+            None if seen.len() < of => {
+                let why = "it was ordered in part by a scheduler that is no more".to_owned();
+                return Some(Standing::Failed { why, because_of: Vec::new() });
+            }
+            _ => {}
+        }
+        if self.late_at(key, seen, ordered) > self.now {
+            return None;
+        }
+        let late: Vec<OfferKey> =
+            seen.iter().filter(|claim| !claim.ready).map(|claim| claim.offer.clone()).collect();
+        let (first, count) = (late.first()?, late.len());
+        let why = format!("{count} of {of} machines are late, {first} among them");
+        Some(Standing::Failed { why, because_of: late })
+    }
+
+    /// Spares are there for everybody as soon as they are ready.
+    fn of_spares(&self, key: &LaunchKey, seen: &[&Claim], memory: &Memory) -> Standing {
+        let Some(ordered) = memory.ordered.get(key) else { return Standing::Over };
+        match self.failure(key, seen, Some(ordered)) {
+            Some(failed) => failed,
+            None if seen.len() >= ordered.launch.machines.len() && seen.iter().all(|claim| claim.ready) => {
+                Standing::Used
+            }
+            None => Standing::GoesOn { until: self.late_at(key, seen, Some(ordered)) },
+        }
+    }
+
+    fn late_at(&self, key: &LaunchKey, seen: &[&Claim], ordered: Option<&Ordered>) -> Timestamp {
+        let began = seen.iter().map(|claim| claim.created).min().or(ordered.map(|ordered| ordered.at));
+        let boot = |claim: &&Claim| self.catalogue.get(&claim.offer.machine).map_or(0, |it| it.boot_seconds);
+        let boot_seconds = seen.iter().map(boot).max().unwrap_or(0);
+        let began = began.or_else(|| Timestamp::from_second(key.number).ok()).unwrap_or(self.now);
+        after(began, late_after(boot_seconds))
+    }
+
+    fn note_under_way(&mut self, key: &LaunchKey, seen: &[&Claim], memory: &Memory) {
+        let Purpose::Gang(gang) = &key.purpose else { return };
+        let ordered = memory.ordered.get(key);
+        let mut machines: BTreeMap<OfferKey, u32> = BTreeMap::new();
+        let offers: Vec<&OfferKey> = match ordered {
+            Some(ordered) => ordered.launch.machines.iter().map(|(offer, _)| offer).collect(),
+            None => seen.iter().map(|claim| &claim.offer).collect(),
+        };
+        for offer in &offers {
+            *machines.entry((*offer).clone()).or_default() += 1;
+        }
+        let since = ordered.map(|it| it.at).or_else(|| seen.iter().map(|claim| claim.created).min());
+        let since = since.unwrap_or(self.now);
+        let boot = |offer: &OfferKey| self.catalogue.get(&offer.machine).map_or(0, |it| it.boot_seconds);
+        let boot_seconds = machines.keys().map(boot).max().unwrap_or(0);
+        let price_micros = match ordered {
+            Some(ordered) => ordered.launch.price_micros,
+            None => seen.iter().map(|claim| claim.price_micros).sum(),
+        };
+        let under_way = UnderWay {
+            launch: key.clone(),
+            ready: u32::try_from(seen.iter().filter(|claim| claim.ready).count()).unwrap_or(u32::MAX),
+            of: u32::try_from(offers.len()).unwrap_or(u32::MAX),
+            ready_by: after(since, SignedDuration::from_secs(i64::from(boot_seconds))),
+            price_micros,
+            since,
+            machines,
+        };
+        self.follow.under_way.insert(gang.clone(), under_way);
+    }
+
+    fn give_back(&mut self, key: &LaunchKey, seen: &[&Claim], why: &str, memory: &mut Memory) {
+        let release = |claim: &Arc<str>, node: Option<NodeName>| Release {
+            claim: Arc::clone(claim),
+            node,
+            if_empty: false,
+            why: why.to_owned(),
+        };
+        // Orders that were not seen yet may still come.
+        let unseen = memory.ordered.get(key).into_iter().flat_map(Ordered::names);
+        let unseen = unseen.filter(|name| seen.iter().all(|claim| claim.name != *name));
+        self.follow.releases.extend(unseen.map(|name| release(&name, None)).collect::<Vec<_>>());
+        let stays = seen.iter().filter(|claim| !claim.leaving);
+        self.follow.releases.extend(stays.map(|claim| release(&claim.name, claim.node.clone())));
+        forget(key, memory);
+        memory.given_up.insert(key.clone());
+    }
+
+    fn is_used(&self, gang: &Gang, seen: &[&Claim]) -> bool {
+        let mut places = gang.members().filter_map(|pod| self.state.pod(pod).at());
+        places.any(|place| {
+            let name = self.state.node(place).name();
+            seen.iter().any(|claim| claim.node.as_ref() == Some(name))
+        })
+    }
+
+    fn is_reserved(&self, node: &NodeName) -> bool {
+        self.has_taint(node) == Some(true)
+    }
+
+    fn is_open(&self, node: &NodeName) -> bool {
+        self.has_taint(node) == Some(false)
+    }
+
+    fn has_taint(&self, node: &NodeName) -> Option<bool> {
+        let node = self.state.node(self.state.node_id(node)?).object()?;
+        Some(node.taints.iter().any(|taint| &*taint.key == FOR_GANG_TAINT))
+    }
+}
+
+fn forget(key: &LaunchKey, memory: &mut Memory) {
+    memory.ordered.remove(key);
+    memory.ready.remove(key);
+}
+
+fn after(moment: Timestamp, wait: SignedDuration) -> Timestamp {
+    moment.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+use cluster_model::Change;
+
+use super::{Follow, SEEN_MAX, UNUSED_MAX, follow, late_after};
+use crate::claim::{Claim, Launch, Purpose};
+use crate::memory::Memory;
+use crate::testing::{
+    BOOT_SECONDS, at, boot, catalogue, claims, gang, launch, machine, members, names, offer_key, open,
+    ordered, state,
+};
+
+/// A gang of two that waits for two machines, ordered at second 1000.
+struct Story {
+    state: cluster_model::ClusterState,
+    memory: Memory,
+    launch: Launch,
+    claims: Vec<Claim>,
+}
+
+impl Story {
+    fn new() -> Self {
+        let launch = launch("train", 1000, 2);
+        let mut memory = Memory::default();
+        ordered(&mut memory, &launch);
+        Self { state: state(members("train", 2, 8)), memory, claims: claims(&launch), launch }
+    }
+
+    fn at(&mut self, second: i64) -> Follow {
+        let catalogue = catalogue([machine("h100")]);
+        follow(&self.state, &catalogue, &self.claims, &mut self.memory, at(second))
+    }
+
+    fn boot(&mut self, index: usize) {
+        boot(&mut self.state, &catalogue([machine("h100")]), &mut self.claims[index]);
+    }
+
+    fn all_names(&self) -> Vec<String> {
+        (0..2).map(|index| self.launch.claim_name(index).to_string()).collect()
+    }
+}
+
+#[test]
+fn a_launch_goes_on_while_machines_start_and_opens_when_its_gang_has_started_on_them() {
+    let mut story = Story::new();
+    let under_way = story.at(1001).under_way;
+    assert_eq!((under_way[&gang("train")].ready, under_way[&gang("train")].of), (0, 2));
+    story.boot(0);
+    assert_eq!(story.at(1030).under_way[&gang("train")].ready, 1);
+    story.boot(1);
+    let ready = story.at(1060);
+    assert_eq!(ready.under_way[&gang("train")].ready, 2);
+    assert!(ready.releases.is_empty() && ready.opens.is_empty());
+    for (index, mut pod) in members("train", 2, 8).into_iter().enumerate() {
+        pod.node = Some((&*story.claims[index].name).into());
+        story.state.apply(Change::Pod(pod));
+    }
+    let started = story.at(1061);
+    assert_eq!(started.opens.len(), 2);
+    assert!(started.releases.is_empty() && started.under_way.is_empty());
+    open(&mut story.state, &catalogue([machine("h100")]), &story.claims);
+    assert_eq!(story.at(1062), Follow::default(), "they are ordinary machines");
+}
+
+#[test]
+fn when_one_claim_vanishes_all_are_given_back_and_its_offer_is_left_alone() {
+    let mut story = Story::new();
+    story.at(1001);
+    story.boot(0);
+    story.claims.remove(1);
+    let failed = story.at(1002);
+    let mut given_back = names(&failed.releases);
+    given_back.sort();
+    assert_eq!(given_back, story.all_names(), "also the one that vanished: it may only be late");
+    assert!(failed.releases[0].why.contains("was not to be had"), "{failed:?}");
+    assert!(story.memory.shuns(&offer_key("h100", "a"), at(1003)).is_some());
+    let again = story.at(1003);
+    assert_eq!(names(&again.releases), [story.launch.claim_name(0).to_string()], "until it is gone");
+    let until = story.memory.next_try(at(1003));
+    assert_eq!(until, Some(at(1032)), "one failure counts once");
+}
+
+#[test]
+fn a_launch_that_is_late_is_given_back_whole() {
+    let mut story = Story::new();
+    story.at(1001);
+    story.boot(0);
+    let late = 1000 + late_after(BOOT_SECONDS).as_secs();
+    let waits = story.at(late - 1);
+    assert!(waits.releases.is_empty());
+    assert_eq!(waits.look_again_at, Some(at(late)));
+    let failed = story.at(late);
+    assert_eq!(names(&failed.releases), story.all_names());
+    assert!(failed.releases[0].why.contains("1 of 2 machines are late"), "{failed:?}");
+}
+
+#[test]
+fn an_order_that_did_not_get_through_is_taken_back() {
+    let mut story = Story::new();
+    story.claims.remove(1);
+    assert!(story.at(1000).releases.is_empty());
+    let failed = story.at(1000 + SEEN_MAX.as_secs());
+    let mut given_back = names(&failed.releases);
+    given_back.sort();
+    assert_eq!(given_back, story.all_names());
+}
+
+#[test]
+fn machines_that_are_ready_and_not_used_are_given_back() {
+    let mut story = Story::new();
+    (story.boot(0), story.boot(1));
+    assert!(story.at(1060).releases.is_empty());
+    let failed = story.at(1060 + UNUSED_MAX.as_secs());
+    assert_eq!(names(&failed.releases), story.all_names());
+    assert!(story.memory.shuns(&offer_key("h100", "a"), at(1100)).is_none(), "the offer is not to blame");
+}
+
+#[test]
+fn a_gang_that_is_no_more_or_started_elsewhere_keeps_no_machines() {
+    let mut gone = Story::new();
+    gone.at(1001);
+    for pod in members("train", 2, 8) {
+        gone.state.apply(Change::PodGone(pod.key));
+    }
+    assert_eq!(names(&gone.at(1002).releases), gone.all_names());
+
+    let mut elsewhere = Story::new();
+    elsewhere.at(1001);
+    for mut pod in members("train", 2, 8) {
+        pod.node = Some("another".into());
+        elsewhere.state.apply(Change::Pod(pod));
+    }
+    let released = elsewhere.at(1002);
+    assert_eq!(names(&released.releases), elsewhere.all_names());
+    assert!(released.releases[0].why.contains("elsewhere"));
+}
+
+#[test]
+fn a_new_leader_goes_on_with_a_whole_launch_and_gives_back_one_in_part() {
+    let mut whole = Story::new();
+    whole.memory = Memory::default();
+    let found = whole.at(1010);
+    assert!(found.releases.is_empty());
+    assert_eq!(found.under_way[&gang("train")].of, 2);
+
+    let mut part = Story::new();
+    part.memory = Memory::default();
+    part.claims.remove(1);
+    assert_eq!(names(&part.at(1010).releases), [part.launch.claim_name(0).to_string()]);
+}
+
+#[test]
+fn spares_that_are_ready_are_ordinary_machines() {
+    let mut launch = launch("train", 1000, 2);
+    launch.key.purpose = Purpose::Spare("h100".into());
+    let mut story = Story::new();
+    story.memory = Memory::default();
+    ordered(&mut story.memory, &launch);
+    story.claims = claims(&launch);
+    story.launch = launch;
+    assert!(story.at(1001).look_again_at.is_some());
+    for claim in &mut story.claims {
+        claim.ready = true;
+    }
+    assert!(story.at(1010).releases.is_empty());
+    assert!(story.memory.ordered.is_empty());
+    story.claims[0].leaving = true;
+    assert_eq!(story.at(1020), Follow::default(), "one of them may go without the other");
+}

@@ -1,0 +1,112 @@
+//! What is remembered from one decision to the next. A new leader begins with nothing: it tries again what its predecessor
+//! knew to fail, and counts idle times anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::catalogue::OfferKey;
+use crate::claim::{Launch, LaunchKey};
+
+/// After its first failure an offer is left alone for so long; twice as long after each further one …
+const SHUN_FIRST: SignedDuration = SignedDuration::from_secs(30);
+/// … up to this: a cloud that was out of stock may have machines again within minutes.
+const SHUN_MOST: SignedDuration = SignedDuration::from_mins(10);
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Launches that were ordered and have not become ordinary machines yet.
+    pub ordered: BTreeMap<LaunchKey, Ordered>,
+    /// Since when launches have been ready without being used.
+    pub ready: BTreeMap<LaunchKey, Timestamp>,
+    /// Launches that were given up, as long as claims of them are seen.
+    pub given_up: BTreeSet<LaunchKey>,
+    /// Since when machines have had no pods.
+    pub idle: BTreeMap<Arc<str>, Timestamp>,
+    shunned: BTreeMap<OfferKey, Shunned>,
+}
+
+/// An order that was handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ordered {
+    /// What was ordered.
+    pub launch: Launch,
+    /// When.
+    pub at: Timestamp,
+    /// The claims of it that have been seen.
+    pub seen: BTreeSet<Arc<str>>,
+}
+
+impl Ordered {
+    /// The names of its claims.
+    pub fn names(&self) -> impl Iterator<Item = Arc<str>> {
+        (0..self.launch.machines.len()).map(|index| self.launch.claim_name(index))
+    }
+
+    /// What was ordered by a name.
+    pub fn offer_of(&self, name: &str) -> Option<&OfferKey> {
+        let index = self.names().position(|its| *its == *name)?;
+        self.launch.machines.get(index).map(|(offer, _)| offer)
+    }
+}
+
+/// An offer that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Shunned {
+    until: Timestamp,
+    failures: u32,
+    why: String,
+}
+
+impl Memory {
+    /// An offer failed: others are tried for a while.
+    pub fn failed(&mut self, offer: &OfferKey, why: &str, now: Timestamp) {
+        let failures = self.shunned.get(offer).map_or(0, |before| before.failures).saturating_add(1);
+        let wait = (SHUN_FIRST * 2_i32.pow(failures.min(6) - 1)).min(SHUN_MOST);
+        let until = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
+        self.shunned.insert(offer.clone(), Shunned { until, failures, why: why.to_owned() });
+    }
+
+    /// An offer worked.
+    pub fn worked(&mut self, offer: &OfferKey) {
+        self.shunned.remove(offer);
+    }
+
+    /// Why an offer is not tried now.
+    pub fn shuns(&self, offer: &OfferKey, now: Timestamp) -> Option<&str> {
+        self.shunned.get(offer).filter(|it| it.until > now).map(|it| it.why.as_str())
+    }
+
+    /// When the next offer is worth a try again.
+    pub fn next_try(&self, now: Timestamp) -> Option<Timestamp> {
+        self.shunned.values().map(|it| it.until).filter(|until| *until > now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::Memory;
+    use crate::testing::offer_key;
+
+    #[test]
+    fn an_offer_that_fails_again_and_again_is_left_alone_for_ever_longer_up_to_a_bound() {
+        let (mut memory, offer) = (Memory::default(), offer_key("h100", "a"));
+        let mut waits = Vec::new();
+        for _ in 0..7 {
+            memory.failed(&offer, "out of stock", Timestamp::UNIX_EPOCH);
+            let until = memory.next_try(Timestamp::UNIX_EPOCH).unwrap();
+            waits.push(until.duration_since(Timestamp::UNIX_EPOCH).as_secs());
+            let before = until - SignedDuration::from_secs(1);
+            assert_eq!(memory.shuns(&offer, before), Some("out of stock"));
+            assert_eq!(memory.shuns(&offer, until), None);
+        }
+        assert_eq!(waits, [30, 60, 120, 240, 480, 600, 600]);
+        memory.worked(&offer);
+        memory.failed(&offer, "out of stock", Timestamp::UNIX_EPOCH);
+        assert_eq!(memory.next_try(Timestamp::UNIX_EPOCH).unwrap().as_second(), 30, "it begins anew");
+    }
+}

@@ -1,0 +1,141 @@
+//! Machines, claims and gangs for tests.
+
+use std::sync::Arc;
+
+use api_types::machine_type::{CapacityType, NodeClassReference};
+use cluster_model::{Change, ClusterState, GangKey, Pod, PodKey, Queue, Resources, Toleration};
+use jiff::Timestamp;
+
+use crate::catalogue::{Catalogue, Machine, Offer, OfferKey, OfferPlace};
+use crate::claim::{Claim, Launch, LaunchKey, Purpose};
+use crate::memory::{Memory, Ordered};
+
+pub const BOOT_SECONDS: u32 = 60;
+
+pub fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+pub fn place(zone: &str, capacity_type: CapacityType) -> OfferPlace {
+    OfferPlace { zone: zone.into(), block: None, rack: None, capacity_type }
+}
+
+pub fn offer_key(machine: &str, zone: &str) -> OfferKey {
+    OfferKey { machine: machine.into(), place: place(zone, CapacityType::OnDemand) }
+}
+
+/// A machine with 8 GPUs, on demand in zones a and b, at 10 and 11 an hour.
+pub fn machine(name: &str) -> Machine {
+    let offer = |zone, price: i64| Offer {
+        place: place(zone, CapacityType::OnDemand),
+        price_micros: price * crate::catalogue::MICROS,
+        most: None,
+    };
+    Machine {
+        name: name.into(),
+        instance_type: format!("{name}.8x").into(),
+        gpu_type: Some("H100".into()),
+        room: Resources { gpus: 8, cpu_millis: 96_000, memory_bytes: 1 << 40, pods: 110 },
+        boot_seconds: BOOT_SECONDS,
+        idle_seconds: 300,
+        spares: 0,
+        offers: vec![offer("a", 10), offer("b", 11)],
+        node_class: NodeClassReference { group: "g".into(), kind: "K".into(), name: "n".into() },
+        node_pool: None,
+    }
+}
+
+pub fn catalogue(machines: impl IntoIterator<Item = Machine>) -> Catalogue {
+    machines.into_iter().map(|machine| (Arc::clone(&machine.name), machine)).collect()
+}
+
+pub fn gang(name: &str) -> GangKey {
+    GangKey::new("team", name)
+}
+
+/// Members with so many GPUs each, in queue `queue`.
+pub fn members(name: &str, members: u32, gpus: i64) -> Vec<Pod> {
+    let member = |index: u32| {
+        let key = PodKey::new("team", format!("{name}-{index}"), format!("{name}-{index}"));
+        Pod {
+            gang_size: Some(members),
+            queue: Some("queue".into()),
+            requests: Resources { gpus, cpu_millis: 1_000, memory_bytes: 1 << 30, pods: 1 },
+            gpu_types: vec!["H100".into()],
+            member_index: Some(index),
+            tolerations: vec![Toleration {
+                key: Some(api_types::names::GPU_NODE_TAINT.into()),
+                value: None,
+                effect: None,
+            }],
+            ..Pod::new(key, gang(name))
+        }
+    };
+    (0..members).map(member).collect()
+}
+
+/// A state with these pods, and a queue that is open to them.
+pub fn state(pods: impl IntoIterator<Item = Pod>) -> ClusterState {
+    let mut state = ClusterState::default();
+    state.apply(Change::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("queue") }));
+    for pod in pods {
+        state.apply(Change::Pod(pod));
+    }
+    state
+}
+
+/// A launch of so many machines in zone a, decided at second `number`.
+pub fn launch(name: &str, number: i64, size: usize) -> Launch {
+    Launch {
+        key: LaunchKey { purpose: Purpose::Gang(gang(name)), number },
+        machines: vec![(offer_key("h100", "a"), 10_000_000); size],
+        ready_by: at(number + i64::from(BOOT_SECONDS)),
+        price_micros: 10_000_000 * i64::try_from(size).unwrap(),
+        why: String::new(),
+    }
+}
+
+pub fn ordered(memory: &mut Memory, launch: &Launch) {
+    let ordered = Ordered { launch: launch.clone(), at: at(launch.key.number), seen: [].into() };
+    memory.ordered.insert(launch.key.clone(), ordered);
+}
+
+/// The claims of a launch, not ready.
+pub fn claims(launch: &Launch) -> Vec<Claim> {
+    let of = u32::try_from(launch.machines.len()).unwrap();
+    let machines = launch.machines.iter().enumerate();
+    let claim = |(index, (offer, price_micros)): (usize, &(OfferKey, i64))| Claim {
+        name: launch.claim_name(index),
+        launch: launch.key.clone(),
+        of,
+        offer: offer.clone(),
+        price_micros: *price_micros,
+        created: at(launch.key.number),
+        node: None,
+        ready: false,
+        leaving: false,
+        trouble: None,
+    };
+    machines.map(claim).collect()
+}
+
+/// A claim becomes a node of its own name, ready, with the gang's taint.
+pub fn boot(state: &mut ClusterState, catalogue: &Catalogue, claim: &mut Claim) {
+    let machine = &catalogue[&claim.offer.machine];
+    let mark = claim.launch.mark().unwrap_or_default();
+    state.apply(Change::Node(machine.node(&claim.offer.place, &*claim.name, &mark)));
+    (claim.node, claim.ready) = (Some((&*claim.name).into()), true);
+}
+
+/// The nodes of claims lose the gang's taint.
+pub fn open(state: &mut ClusterState, catalogue: &Catalogue, claims: &[Claim]) {
+    for claim in claims {
+        let mut node = catalogue[&claim.offer.machine].node(&claim.offer.place, &*claim.name, "");
+        node.taints.retain(|taint| &*taint.key != api_types::names::FOR_GANG_TAINT);
+        state.apply(Change::Node(node));
+    }
+}
+
+pub fn names(releases: &[crate::launches::Release]) -> Vec<String> {
+    releases.iter().map(|release| release.claim.to_string()).collect()
+}
