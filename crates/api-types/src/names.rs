@@ -88,6 +88,8 @@ pub const METERING_FINALIZER: &str = "warpyard.dev/metering";
 pub const INSTANCE_TYPE_NODE_LABEL: &str = "node.kubernetes.io/instance-type";
 /// Node label: how the machine was bought: `on-demand`, `spot`, `reserved`.
 pub const CAPACITY_TYPE_NODE_LABEL: &str = "karpenter.sh/capacity-type";
+/// A value of [`CAPACITY_TYPE_NODE_LABEL`]: the cloud may take the machine back at short notice.
+pub const SPOT: &str = "spot";
 /// How a machine without [`CAPACITY_TYPE_NODE_LABEL`] was bought.
 pub const ON_PREMISES: &str = "on-premises";
 

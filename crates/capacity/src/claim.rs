@@ -9,6 +9,7 @@ use cluster_model::{GangKey, NodeName};
 use jiff::Timestamp;
 
 use crate::catalogue::OfferKey;
+use crate::launches::UnderWay;
 
 /// For whom machines were bought.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +101,25 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// How it stands when it has just been ordered, if a gang waits for it.
+    pub fn under_way(&self, now: Timestamp) -> Option<(GangKey, UnderWay)> {
+        let Purpose::Gang(gang) = &self.key.purpose else { return None };
+        let mut machines: BTreeMap<OfferKey, u32> = BTreeMap::new();
+        for (offer, _) in &self.machines {
+            *machines.entry(offer.clone()).or_default() += 1;
+        }
+        let under_way = UnderWay {
+            launch: self.key.clone(),
+            ready: 0,
+            of: u32::try_from(self.machines.len()).unwrap_or(u32::MAX),
+            ready_by: self.ready_by,
+            price_micros: self.price_micros,
+            since: now,
+            machines,
+        };
+        Some((gang.clone(), under_way))
+    }
+
     /// The name of one of its claims.
     pub fn claim_name(&self, index: usize) -> Arc<str> {
         // Names do not depend on the epoch.

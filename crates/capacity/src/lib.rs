@@ -1,10 +1,119 @@
 //! Which machines to buy, keep and let go, at what price, and why. Decisions only: it never buys, never reads a clock, and
 //! knows no cloud.
+//!
+//! ```text
+//!   state (a copy) ─┐            ┌─► launches.rs  orders under way: whole, or given back      ─► releases, opens
+//!   catalogue      ─┼─► decide ──┼─► idle.rs      machines without pods, spares               ─► releases, spares
+//!   claims         ─┤            └─► buy.rs       who waits for nodes ─► mix ─► plan again    ─► launches, refusals
+//!   memory         ─┘
+//! ```
+//!
+//! | | |
+//! |---|---|
+//! | `catalogue.rs` | what can be bought |
+//! | `claim.rs` | what was ordered |
+//! | `mix.rs` | the cheapest machines for demands, with a bound that proves it |
+//! | `reserve.rs` | machines are kept for the gang that they were bought for |
+//! | `memory.rs` | what failed, what is under way, what is idle since when |
 
+pub mod buy;
 pub mod catalogue;
 pub mod claim;
+pub mod demand;
 pub mod idle;
 pub mod launches;
 pub mod memory;
+pub mod mix;
+pub mod money;
+pub mod offering;
+pub mod reserve;
+pub mod spares;
 #[cfg(test)]
 mod testing;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster_model::{ClusterState, GangKey, NodeName};
+use jiff::Timestamp;
+use placement::Policy;
+
+use crate::buy::Refused;
+use crate::catalogue::Catalogue;
+use crate::claim::{Claim, Launch, LaunchKey};
+use crate::launches::{Release, UnderWay};
+use crate::memory::{Memory, Ordered};
+
+/// All that a decision is made from, but for what is remembered.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The cluster, as the planner sees it.
+    pub state: &'a ClusterState,
+    /// By what the planner decides.
+    pub policy: &'a Policy,
+    /// What can be bought.
+    pub catalogue: &'a Catalogue,
+    /// What was bought.
+    pub claims: &'a [Claim],
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What to do, and how things stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Orders.
+    pub launches: Vec<Launch>,
+    /// Machines to give back.
+    pub releases: Vec<Release>,
+    /// Nodes that lose the taint of the gang that they were bought for.
+    pub opens: Vec<NodeName>,
+    /// Launches that go on, those of this decision among them, by the gang that waits for them.
+    pub under_way: BTreeMap<GangKey, UnderWay>,
+    /// Gangs that wait for nodes and get none.
+    pub refused: Vec<Refused>,
+    /// When to decide again though nothing happens.
+    pub look_again_at: Option<Timestamp>,
+}
+
+/// Decides about everything that can be bought or was bought. What is decided counts as ordered from now on.
+pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
+    let claims: Vec<Claim> = view.claims.iter().map(|claim| as_seen(claim, view.state)).collect();
+    let view = View { claims: &claims, ..*view };
+    let follow = launches::follow(view.state, view.catalogue, &claims, memory, view.now);
+    let mut under_way = follow.under_way;
+    let going_on = going_on(&under_way, memory);
+    let idle = idle::idle(view.state, view.catalogue, &claims, &going_on, memory, view.now);
+    let bought = buy::buy(&view, &under_way, memory);
+    let mut launches = bought.launches;
+    launches.extend(spares::spares(&view, &idle.spares_missing, memory));
+    for launch in &launches {
+        let ordered = Ordered { launch: launch.clone(), at: view.now, seen: BTreeSet::new() };
+        memory.ordered.insert(launch.key.clone(), ordered);
+        under_way.extend(launch.under_way(view.now));
+    }
+    let releases = follow.releases.into_iter().chain(idle.releases).collect();
+    let moments = [follow.look_again_at, idle.look_again_at, memory.next_try(view.now)];
+    Decision {
+        launches,
+        releases,
+        opens: follow.opens,
+        under_way,
+        refused: bought.refused,
+        look_again_at: moments.into_iter().flatten().min(),
+    }
+}
+
+/// A machine is ready when the planner knows its node, and nothing keeps pods from it but what we put there ourselves.
+fn as_seen(claim: &Claim, state: &ClusterState) -> Claim {
+    let node = claim.node.as_ref().and_then(|name| state.node(state.node_id(name)?).object());
+    let is_ours =
+        |key: &str| [api_types::names::FOR_GANG_TAINT, api_types::names::GPU_NODE_TAINT].contains(&key);
+    let takes_pods =
+        node.is_some_and(|node| node.schedulable && node.repelling().all(|taint| is_ours(&taint.key)));
+    Claim { ready: claim.ready && takes_pods, ..claim.clone() }
+}
+
+fn going_on(under_way: &BTreeMap<GangKey, UnderWay>, memory: &Memory) -> BTreeSet<LaunchKey> {
+    let awaited = under_way.values().map(|under_way| &under_way.launch);
+    awaited.chain(memory.ordered.keys()).chain(&memory.given_up).cloned().collect()
+}

@@ -6,6 +6,7 @@
 //!   holds ─► HoldWriter ──► POST, PATCH, DELETE holds
 //!              │ written
 //!   evictions ─► Evictor ──≤ N in flight──► condition DisruptionTarget, DELETE pod ──► EvictOutcome ─► back to the loop
+//!   machines ─► ClaimWriter ──► POST, DELETE nodeclaims; PATCH nodes
 //!   take-over ─► Writes::mark ──► condition on the leader's own pod
 //!   what happened ─► EventWriter ──≤ 10/s, never waited for──► events
 //!   reasons ─► StatusWriter ──latest wins, paced──► Run.status.waiting, Pod condition, Queue.status
@@ -21,6 +22,7 @@ mod failpoint;
 
 mod apart;
 pub mod binder;
+pub mod claims;
 pub mod events;
 pub mod evictor;
 pub mod holds;
@@ -37,6 +39,7 @@ pub mod writes;
 mod testing;
 
 pub use binder::{BindReport, BindRequest, Binder};
+pub use claims::ClaimWriter;
 pub use events::{EventRequest, EventWriter};
 pub use evictor::{EvictCause, EvictOutcome, EvictReport, EvictRequest, Evictor};
 pub use holds::HoldWriter;

@@ -38,6 +38,7 @@ pub fn node(node: &SlimNode) -> Node {
         labels: labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
         taints: node.spec.taints.iter().map(taint).collect(),
         topology: terms::topology(labels),
+        spot: labels.get(names::CAPACITY_TYPE_NODE_LABEL).is_some_and(|bought| bought == names::SPOT),
         ..Node::new(name(node))
     }
 }

@@ -17,6 +17,7 @@ const LEVELS: [(&str, &str); 3] =
 
 /// The terms of the pod's gang. What cannot be read is said in `unsupported`, and never guessed.
 pub(crate) fn terms(pod: &SlimPod, unsupported: &mut Vec<String>) -> Arc<Terms> {
+    let spot = written(pod, names::SPOT_ANNOTATION).map(|_| flag(pod, names::SPOT_ANNOTATION, false, unsupported));
     let terms = Terms {
         time_limit_seconds: pod.spec.active_deadline_seconds.map(|it| u32::try_from(it).unwrap_or(u32::MAX)),
         topology: TopologyTerms {
@@ -29,6 +30,9 @@ pub(crate) fn terms(pod: &SlimPod, unsupported: &mut Vec<String>) -> Arc<Terms> 
             never: flag(pod, names::NEVER_EVICT_ANNOTATION, true, unsupported),
             checkpoints: flag(pod, names::CHECKPOINTS_ANNOTATION, false, unsupported),
         },
+        // Who says nothing takes what is there, as under any other scheduler.
+        takes_spot: spot != Some(false),
+        buys_spot: spot == Some(true),
         ..Terms::default()
     };
     Arc::new(terms)
@@ -59,9 +63,7 @@ fn level(pod: &SlimPod, name: &str, unsupported: &mut Vec<String>) -> Option<Lev
 
 /// Yes or no; `unclear` if it is neither, which errs on the side that costs the gang nothing.
 fn flag(pod: &SlimPod, name: &str, unclear: bool, unsupported: &mut Vec<String>) -> bool {
-    // An empty one is there too.
-    let written = pod.metadata.annotations.as_ref().and_then(|all| all.get(name));
-    match written.map(String::as_str) {
+    match written(pod, name) {
         None | Some("false") => false,
         Some("true") => true,
         Some(other) => {
@@ -69,6 +71,11 @@ fn flag(pod: &SlimPod, name: &str, unclear: bool, unsupported: &mut Vec<String>)
             unclear
         }
     }
+}
+
+/// An annotation, also if it is empty.
+fn written<'a>(pod: &'a SlimPod, name: &str) -> Option<&'a str> {
+    pod.metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
 #[cfg(test)]
@@ -129,6 +136,18 @@ mod tests {
                 "annotation warpyard.dev/checkpoints is yes, neither true nor false",
             ]
         );
+    }
+
+    #[test]
+    fn spot_machines_are_taken_unless_refused_and_bought_only_if_asked_for() {
+        let spot = |annotations: serde_json::Value| {
+            let found = terms(&pod(&annotations), &mut Vec::new());
+            (found.takes_spot, found.buys_spot)
+        };
+        assert_eq!(spot(json!({})), (true, false));
+        assert_eq!(spot(json!({ "warpyard.dev/spot": "true" })), (true, true));
+        assert_eq!(spot(json!({ "warpyard.dev/spot": "false" })), (false, false));
+        assert_eq!(spot(json!({ "warpyard.dev/spot": "" })), (false, false), "it is unsupported anyway");
     }
 
     #[test]

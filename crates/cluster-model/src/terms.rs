@@ -26,6 +26,9 @@ pub struct Terms {
     pub spread: Option<Spread>,
     /// Whether it may run on nodes that can be taken away at short notice.
     pub takes_spot: bool,
+    /// Whether such nodes are bought for it.
+    #[serde(default)]
+    pub buys_spot: bool,
 }
 
 impl Terms {

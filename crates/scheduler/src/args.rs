@@ -35,6 +35,10 @@ pub struct Args {
     /// Binds that may be under way at the same time.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub binds_in_flight: u16,
+    /// Buy machines of the cluster's `MachineType`s for gangs that wait, and give them back, through Karpenter. Needs the rights in
+    /// `deploy/machines/`.
+    #[arg(long)]
+    pub buy_machines: bool,
     /// Send traces of decisions (plan, bind, bound) to this OpenTelemetry collector, such as `http://127.0.0.1:4318`.
     #[arg(long, value_name = "URL")]
     pub otlp_endpoint: Option<String>,

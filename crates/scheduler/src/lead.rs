@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api_types::names::{SCHEDULER_LEASE, SYSTEM_NAMESPACE};
-use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Writes};
+use cluster_apply::{Binder, ClaimWriter, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Writes};
 use cluster_model::PodKey;
 use cluster_watch::Kind;
 use cluster_watch::landmark::Landmark;
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::args::Args;
+use crate::machines::{Buyer, CapacityBackend, Decided, Karpenter};
 use crate::metrics::Metrics;
 use crate::planner::{Inputs, Outputs, Planner, Settings, TakenOver};
 use crate::record::Record;
@@ -207,12 +208,14 @@ impl Leader {
         tokio::spawn(absent::answer(self.reads.clone(), asked, answers_sender));
         let teller = Teller::new(Arc::clone(&desk));
         let stop = stop.child_token();
-        let inputs = Inputs { watches, taken_over, reports, evictions, answers, desk, stop };
+        let (machines, decided) = self.buy_machines(epoch, &writes, &desk, &stop);
+        let inputs = Inputs { watches, taken_over, reports, evictions, answers, decided, desk, stop };
         let metrics = self.metrics.clone();
         let outputs = Outputs {
             binder,
             evictor,
             holds,
+            machines,
             events,
             epoch,
             status,
@@ -223,6 +226,34 @@ impl Leader {
             spans,
         };
         (outputs, inputs)
+    }
+
+    /// Starts to decide about machines, if an operator wants that. Nothing is decided before the first plan, because there is
+    /// no picture before it.
+    fn buy_machines(
+        &self,
+        epoch: i64,
+        writes: &Writes,
+        desk: &Arc<Desk>,
+        stop: &CancellationToken,
+    ) -> (Option<Arc<dyn CapacityBackend>>, mpsc::Receiver<Decided>) {
+        let (sender, decided) = mpsc::channel(1);
+        if !self.args.buy_machines {
+            return (None, decided);
+        }
+        let changed = Arc::<Notify>::default();
+        let writer = ClaimWriter::start(writes.clone(), self.fenced.clone());
+        let karpenter = Karpenter::start(self.reads.clone(), writer, epoch, Arc::clone(&changed));
+        let backend: Arc<dyn CapacityBackend> = Arc::new(karpenter);
+        let buyer = Buyer {
+            backend: Arc::clone(&backend),
+            machine_types: Buyer::watch_catalogue(self.reads.clone(), Arc::clone(&changed)),
+            desk: Arc::clone(desk),
+            changed,
+            decided: sender,
+        };
+        tokio::spawn(buyer.run(stop.clone()));
+        (Some(backend), decided)
     }
 
     /// Where those who ask why and when are answered.

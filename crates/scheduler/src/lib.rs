@@ -19,6 +19,7 @@ pub mod fence;
 mod lag;
 pub mod lead;
 mod leftovers;
+pub mod machines;
 pub mod metrics;
 pub mod planner;
 pub mod policy;

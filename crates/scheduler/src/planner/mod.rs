@@ -11,12 +11,14 @@
 //! |---|---|
 //! | `observe.rs` | what is noted for those who ask, and for operators |
 //! | `hand_over.rs` | placements become binds |
+//! | `machines.rs` | machines that are bought: kept for their gang, closed before they go |
 //! | `rooms.rs` | evictions and holds go to those who write them, and end when they have served |
 //! | `restore.rs` | what the leader before left under way |
 //! | `settle.rs` | what became of binds |
 //! | `tell.rs` | what people are told |
 
 mod hand_over;
+mod machines;
 mod observe;
 mod restore;
 mod rooms;
@@ -48,11 +50,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use self::machines::Machines;
 use self::rooms::Rooms;
 use self::settle::Retries;
 use self::tell::{EXPLAIN_PACE, Told};
 use crate::absent::{Absent, Ended};
 use crate::lag::Lag;
+use crate::machines::{CapacityBackend, Decided};
 use crate::metrics::Metrics;
 use crate::record::Record;
 use crate::spans::Spans;
@@ -88,6 +92,7 @@ pub struct Planner {
     outputs: Outputs,
     retries: Retries,
     rooms: Rooms,
+    machines: Machines,
     unwinding: Unwinding,
     absent: Absent,
     waiting: Vec<WaitingGang>,
@@ -132,6 +137,8 @@ pub struct Outputs {
     pub evictor: Evictor,
     /// Room that is kept.
     pub holds: HoldWriter,
+    /// Who buys machines, if anybody does.
+    pub machines: Option<Arc<dyn CapacityBackend>>,
     /// What people should see.
     pub events: EventWriter,
     /// The epoch in which we lead.
@@ -170,6 +177,8 @@ pub struct Inputs {
     pub evictions: mpsc::UnboundedReceiver<EvictReport>,
     /// Members of gangs that ended, for [`Outputs::questions`].
     pub answers: mpsc::UnboundedReceiver<Ended>,
+    /// What is to be done about machines.
+    pub decided: mpsc::Receiver<Decided>,
     /// Where somebody may ask for a plan of now.
     pub desk: Arc<Desk>,
     /// Ends the loop.
@@ -183,6 +192,7 @@ enum Input {
     Report(BindReport),
     Evicted(EvictReport),
     Answer(Ended),
+    Decided(Decided),
     Asked,
     Timer,
     Stop,
@@ -202,6 +212,7 @@ impl Planner {
             outputs,
             retries: Retries::default(),
             rooms: Rooms::default(),
+            machines: Machines::default(),
             unwinding: Unwinding::new(settings.unwind_after),
             absent: Absent::default(),
             waiting: Vec::new(),
@@ -237,6 +248,7 @@ impl Planner {
                     Input::Report(report) => self.settle(report),
                     Input::Evicted(report) => self.settle_eviction(&report),
                     Input::Answer(answer) => self.note_ended(&answer),
+                    Input::Decided(decided) => self.carry_out(&decided),
                     // Somebody wants to know how things are now. Before the first plan that is on its way anyhow, and
                     // a moment that has passed would keep the watches from being read.
                     Input::Asked if self.planned.is_none() => {}
@@ -307,7 +319,7 @@ impl Planner {
                     _ => {}
                 }
                 self.observe_change(&change);
-                self.state.apply(change);
+                self.apply(change);
             }
             Message::Synced(kind) => {
                 self.synced.insert(kind);
@@ -399,6 +411,7 @@ impl Inputs {
             Some(report) = self.evictions.recv() => Input::Evicted(report),
             Some(answer) = self.answers.recv() => Input::Answer(answer),
             Some(taken_over) = self.taken_over.recv() => Input::TakenOver(taken_over),
+            Some(decided) = self.decided.recv() => Input::Decided(decided),
             () = self.desk.plan_again() => Input::Asked,
             message = self.watches.recv() => message.map_or(Input::Stop, Input::Watch),
         }

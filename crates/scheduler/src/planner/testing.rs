@@ -62,6 +62,7 @@ pub(super) fn planner_and_requests() -> (Planner, Arc<AtomicUsize>) {
         binder,
         evictor,
         holds,
+        machines: None,
         events,
         epoch: 1,
         status,

@@ -32,6 +32,7 @@ impl Running {
         let (_, reports) = mpsc::unbounded_channel();
         let (_, evictions) = mpsc::unbounded_channel();
         let (_, answers) = mpsc::unbounded_channel();
+        let (_, decided) = mpsc::channel(1);
         let stop = CancellationToken::new();
         let inputs = Inputs {
             watches: watches_receiver,
@@ -39,6 +40,7 @@ impl Running {
             reports,
             evictions,
             answers,
+            decided,
             desk,
             stop: stop.clone(),
         };

@@ -17,6 +17,8 @@ use super::picture::Picture;
 const ASKED_WITHIN: Duration = Duration::from_mins(1);
 /// A picture costs the planning thread a copy of the state: no more than one in this time.
 const PICTURE_PACE: Duration = Duration::from_secs(3);
+/// After a picture, so many times as long as it took pass before another one is taken for who decides about machines.
+const PICTURE_REST_FACTOR: u32 = 20;
 /// Gangs that may wait for their forecast; who comes later asks again.
 const QUESTIONS_MAX: usize = 64;
 /// Forecasts that are kept, some 500 bytes each; the oldest is forgotten first.
@@ -40,6 +42,9 @@ pub struct Desk {
 struct Inner {
     asked: Option<Instant>,
     pictured: Option<Instant>,
+    picture_took: Duration,
+    /// Whether somebody needs one that is newer than all there were.
+    is_needed_anew: bool,
     waiting: VecDeque<GangKey>,
     is_waiting: BTreeSet<GangKey>,
     forecasts: BTreeMap<GangKey, (Instant, StartForecast)>,
@@ -68,6 +73,28 @@ impl Desk {
         self.picture.borrow().clone()
     }
 
+    /// A picture that was taken after now; `None` if none is by `deadline`. It is asked for only when pictures take a
+    /// twentieth of the planning thread's time at most.
+    pub async fn new_picture(&self, deadline: Instant) -> Option<Arc<Picture>> {
+        let due = {
+            let inner = self.lock();
+            inner.pictured.map(|at| at + inner.picture_took * PICTURE_REST_FACTOR)
+        };
+        if let Some(due) = due {
+            tokio::time::sleep_until(due).await;
+        }
+        let now = Instant::now();
+        let mut pictures = self.picture.subscribe();
+        {
+            let mut inner = self.lock();
+            (inner.asked, inner.is_needed_anew) = (Some(now), true);
+        }
+        self.plan_again.notify_one();
+        let is_new = |picture: &Option<Arc<Picture>>| picture.as_ref().is_some_and(|it| it.taken >= now);
+        let found = tokio::time::timeout_at(deadline, pictures.wait_for(is_new)).await;
+        found.ok()?.ok()?.clone()
+    }
+
     /// Completes when somebody needs a picture and none is on its way.
     pub async fn plan_again(&self) {
         self.plan_again.notified().await;
@@ -80,11 +107,16 @@ impl Desk {
         let pictured = inner.pictured;
         let is_new = |at: Instant| pictured.is_none_or(|pictured| at > pictured);
         let is_asked = inner.asked.is_some_and(|at| at + ASKED_WITHIN > now && is_new(at));
-        let is_due = pictured.is_none_or(|at| at + PICTURE_PACE <= now);
+        let is_due = inner.is_needed_anew || pictured.is_none_or(|at| at + PICTURE_PACE <= now);
         if is_asked && is_due {
-            inner.pictured = Some(now);
+            (inner.pictured, inner.is_needed_anew) = (Some(now), false);
         }
         is_asked && is_due
+    }
+
+    /// Takes note of how long a picture took.
+    pub fn pictured(&self, took: Duration) {
+        self.lock().picture_took = took;
     }
 
     /// Puts a picture on the desk, from within a runtime. What was there is dropped on another thread: that takes as long

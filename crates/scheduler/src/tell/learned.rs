@@ -100,6 +100,7 @@ impl Teller {
         self.note_arrivals(state, plan.made_at);
         self.desk.outcomes().started(plan);
         if self.desk.wants_picture() {
+            let started = Instant::now();
             self.desk.show(Picture {
                 state: state.clone(),
                 policy: policy.clone(),
@@ -107,6 +108,7 @@ impl Teller {
                 arrivals: self.arrivals.clone(),
                 taken: Instant::now(),
             });
+            self.desk.pictured(started.elapsed());
         }
     }
 

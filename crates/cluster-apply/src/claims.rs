@@ -1,0 +1,233 @@
+//! Karpenter's `NodeClaim`s: machines that are ordered and given back.
+//!
+//! ```text
+//!   order ─► POST ─409: it was ordered before─► done
+//!   give back ─► DELETE (gone already is as good); an order that was not sent yet is forgotten
+//!   open ─► PATCH the node: the taint of the gang that has started on it goes
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::names::SCHEDULER_FIELD_MANAGER;
+use cluster_model::NodeName;
+use http::Method;
+use http::header::CONTENT_TYPE;
+use serde::de::IgnoredAny;
+use serde_json::Value as Json;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::outcome::{Answer, answer};
+use crate::pending::{Done, Pace, Paced};
+use crate::writer::{Ends, Writer};
+use crate::writes::{Fenced, Writes};
+
+/// Writes of claims at a time: a gang's orders should reach Karpenter within one of its batches, which it gathers for a
+/// second or more.
+const IN_FLIGHT_MAX: usize = 32;
+const CONTENT_JSON: &str = "application/json";
+const CONTENT_JSON_PATCH: &str = "application/json-patch+json";
+
+/// What is written to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Object {
+    Claim(Arc<str>),
+    Node(NodeName),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Wanted {
+    /// A claim with this manifest.
+    Ordered(Arc<Json>),
+    /// No such claim.
+    GivenBack,
+    /// A node after this JSON patch.
+    Patched(Arc<Json>),
+}
+
+impl Paced for Wanted {
+    fn pace(&self, old: &Self) -> Option<Pace> {
+        (self != old).then_some(Pace::NOW)
+    }
+
+    fn is_last(&self) -> bool {
+        !matches!(self, Self::Ordered(_))
+    }
+}
+
+/// Takes orders and writes them in the background. Clones share the queue.
+#[derive(Clone)]
+pub struct ClaimWriter(Writer<Object, Wanted>);
+
+impl ClaimWriter {
+    /// Starts writing.
+    pub fn start(writes: Writes, fenced: Fenced) -> Self {
+        let (stop, settled_after) = (CancellationToken::new(), writes.settled_after());
+        let ends = Ends { fenced: fenced.clone(), stop: stop.clone(), settled_after };
+        Self(Writer::start(IN_FLIGHT_MAX, ends, move |object, wanted| {
+            let (writes, fenced, stop) = (writes.clone(), fenced.clone(), stop.clone());
+            async move { write(&writes, &fenced, &stop, &object, wanted).await }
+        }))
+    }
+
+    /// Begins no further write, and waits until those in flight are answered or their time is up.
+    pub async fn stop(&self) {
+        self.0.stop().await;
+    }
+
+    /// Orders a machine by the claim's manifest.
+    pub fn order(&self, name: Arc<str>, manifest: Json) {
+        self.submit(Object::Claim(name), Wanted::Ordered(Arc::new(manifest)));
+    }
+
+    /// Gives a machine back.
+    pub fn give_back(&self, name: Arc<str>) {
+        self.submit(Object::Claim(name), Wanted::GivenBack);
+    }
+
+    /// Changes a node by a JSON patch.
+    pub fn patch_node(&self, node: NodeName, patch: Json) {
+        self.submit(Object::Node(node), Wanted::Patched(Arc::new(patch)));
+    }
+
+    fn submit(&self, object: Object, wanted: Wanted) {
+        self.0.change(|pending, now| pending.submit(object, wanted, now));
+    }
+}
+
+async fn write(
+    writes: &Writes,
+    fenced: &Fenced,
+    stop: &CancellationToken,
+    object: &Object,
+    wanted: Wanted,
+) -> Done {
+    crate::failpoint!("before-claim");
+    let answer = attempt(writes, object, &wanted).await;
+    crate::failpoint!("after-claim");
+    match answer {
+        Answer::Done => {
+            debug!(?object, "Wrote claim.");
+            Done::Written
+        }
+        // It was ordered before, and the answer was lost.
+        Answer::Conflict(_) if matches!(wanted, Wanted::Ordered(_)) => Done::Written,
+        Answer::NotFound if wanted.is_last() => Done::Written,
+        Answer::Fenced(message) => {
+            warn!(?object, answer = message, "Claim refused by the fence.");
+            fenced.report(&message);
+            Done::Dropped
+        }
+        // The node has changed meanwhile: what is to be done is decided anew from how it is now.
+        Answer::Refused(message) | Answer::Conflict(message) if matches!(object, Object::Node(_)) => {
+            debug!(?object, answer = message, "Node has changed.");
+            Done::Dropped
+        }
+        Answer::NotFound => {
+            warn!(?object, "There are no NodeClaims here: is Karpenter installed?");
+            Done::Failed
+        }
+        Answer::Refused(message) | Answer::Conflict(message) => {
+            warn!(?object, answer = message, "Claim refused.");
+            Done::Failed
+        }
+        Answer::Throttled(patience, message) => {
+            debug!(?object, answer = message, "Claim throttled.");
+            let rest = tokio::time::sleep(patience.saturating_sub(Duration::from_secs(1)));
+            stop.run_until_cancelled(rest).await;
+            Done::Failed
+        }
+        Answer::Unknown(message) => {
+            // Writing it again, or deleting it again, has the same effect.
+            debug!(?object, answer = message, "Claim without a clear answer.");
+            Done::Failed
+        }
+    }
+}
+
+async fn attempt(writes: &Writes, object: &Object, wanted: &Wanted) -> Answer {
+    let query = format!("fieldManager={SCHEDULER_FIELD_MANAGER}&{}", writes.query());
+    let claims = "/apis/karpenter.sh/v1/nodeclaims";
+    let (method, content, path, body) = match (object, wanted) {
+        (Object::Claim(_), Wanted::Ordered(manifest)) => {
+            (Method::POST, CONTENT_JSON, format!("{claims}?{query}"), manifest.to_string())
+        }
+        (Object::Claim(name), _) => {
+            (Method::DELETE, CONTENT_JSON, format!("{claims}/{name}?{}", writes.query()), String::new())
+        }
+        (Object::Node(node), Wanted::Patched(patch)) => {
+            (Method::PATCH, CONTENT_JSON_PATCH, format!("/api/v1/nodes/{node}?{query}"), patch.to_string())
+        }
+        (Object::Node(_), _) => return Answer::Done,
+    };
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header(CONTENT_TYPE, content)
+        .body(body.into_bytes())
+        .expect("names that the API server accepted make a valid URL");
+    answer(&writes.send::<IgnoredAny>(request).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::Method;
+    use serde_json::{Value, json};
+
+    use super::ClaimWriter;
+    use crate::testing::{FENCE, Script, status, writes};
+    use crate::writes::Fenced;
+
+    fn writer(script: Vec<(Method, u16, Value)>) -> (ClaimWriter, Script, Fenced) {
+        let (writes, left) = writes(script);
+        let fenced = Fenced::default();
+        (ClaimWriter::start(writes, fenced.clone()), left, fenced)
+    }
+
+    async fn is_through(left: &Script) -> bool {
+        for _ in 0..600 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if left.lock().expect("the script").is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_is_repeated_until_it_is_there_and_not_beyond() {
+        for script in [
+            vec![(Method::POST, 201, json!({}))],
+            vec![(Method::POST, 500, status(500, "who knows")), (Method::POST, 409, status(409, "exists"))],
+            vec![(Method::POST, 404, status(404, "no such kind")), (Method::POST, 201, json!({}))],
+        ] {
+            let (claims, left, _) = writer(script);
+            claims.order("one".into(), json!({ "kind": "NodeClaim" }));
+            assert!(is_through(&left).await);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_back_is_gone_even_if_it_never_came() {
+        let (claims, left, _) = writer(vec![(Method::DELETE, 404, status(404, "gone"))]);
+        claims.give_back("one".into());
+        assert!(is_through(&left).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_by_the_fence_is_reported() {
+        let (claims, _left, fenced) = writer(vec![(Method::POST, 403, status(403, FENCE))]);
+        claims.order("one".into(), json!({}));
+        assert!(fenced.fenced().await.contains("not the leader"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_has_changed_is_looked_at_anew() {
+        let (claims, left, _) = writer(vec![(Method::PATCH, 422, status(422, "test failed"))]);
+        claims.patch_node("one".into(), json!([]));
+        assert!(is_through(&left).await);
+    }
+}

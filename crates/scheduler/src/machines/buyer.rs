@@ -1,0 +1,146 @@
+//! The loop that decides about machines, from pictures of the planner's state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::MachineType;
+use capacity::View;
+use capacity::catalogue::{Catalogue, machine};
+use capacity::memory::Memory;
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::api::Api;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, ResourceExt};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::{CapacityBackend, Decided};
+use crate::tell::desk::Desk;
+use crate::tell::picture::Picture;
+
+/// Between two decisions: the picture they are made from costs the planning thread a copy of its state.
+const PACE: Duration = Duration::from_millis(500);
+/// While nothing was bought and nobody waits, decisions are made so often anyway.
+const PACE_IDLE: Duration = Duration::from_secs(5);
+/// A picture is there within a plan or two.
+const PICTURE_MAX: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub struct Buyer {
+    /// Who buys.
+    pub backend: Arc<dyn CapacityBackend>,
+    /// What can be bought.
+    pub machine_types: Store<MachineType>,
+    /// Where pictures are.
+    pub desk: Arc<Desk>,
+    /// Told when claims or machine types are different.
+    pub changed: Arc<Notify>,
+    /// Where decisions go.
+    pub decided: mpsc::Sender<Decided>,
+}
+
+impl Buyer {
+    /// Watches the catalogue.
+    pub fn watch_catalogue(client: Client, changed: Arc<Notify>) -> Store<MachineType> {
+        let (store, writer) = reflector::store();
+        tokio::spawn(async move {
+            let api: Api<MachineType> = Api::all(client);
+            let events = watcher(api, watcher::Config::default()).default_backoff().reflect(writer);
+            let mut events = std::pin::pin!(events);
+            while let Some(event) = events.next().await {
+                if let Err(error) = event {
+                    debug!(%error, "The watch of machine types failed; it begins anew.");
+                }
+                changed.notify_one();
+            }
+        });
+        store
+    }
+
+    /// Decides until it is told to stop.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut memory = Memory::default();
+        let mut wait = Duration::ZERO;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+                () = async {
+                    // Changes that come together are decided about together.
+                    self.changed.notified().await;
+                    tokio::time::sleep(PACE.min(wait)).await;
+                } => {}
+            }
+            wait = match self.decide(&mut memory).await {
+                Some(wait) => wait.clamp(PACE, PACE_IDLE),
+                None => PACE_IDLE,
+            };
+        }
+    }
+
+    /// Makes one decision and hands it over; how long until the next, or `None` if nothing is known or can be bought.
+    async fn decide(&self, memory: &mut Memory) -> Option<Duration> {
+        let catalogue = Arc::new(catalogue(&self.machine_types));
+        let claims = self.backend.claims()?;
+        if catalogue.is_empty() && claims.is_empty() {
+            return None;
+        }
+        let picture = self.desk.new_picture(Instant::now() + PICTURE_MAX).await?;
+        let started = Instant::now();
+        let taken = std::mem::take(memory);
+        let with = Arc::clone(&catalogue);
+        let made = tokio::task::spawn_blocking(move || make(&picture, &with, &claims, taken)).await;
+        let Ok((decision, kept)) = made else {
+            // It panicked, and was logged where it did; what was remembered is lost, as for a new leader.
+            return Some(PACE_IDLE);
+        };
+        *memory = kept;
+        for launch in &decision.launches {
+            info!(launch = %launch.key.purpose, machines = launch.machines.len(), why = launch.why, "Buying machines.");
+        }
+        for release in &decision.releases {
+            info!(claim = %release.claim, why = release.why, "Giving back a machine.");
+        }
+        debug!(
+            took_seconds = started.elapsed().as_secs_f64(),
+            under_way = decision.under_way.len(),
+            refused = decision.refused.len(),
+            "Decided about machines."
+        );
+        let is_busy = !decision.under_way.is_empty() || !decision.refused.is_empty();
+        let now = Timestamp::now();
+        let until = decision.look_again_at.map(|at| at.duration_since(now).unsigned_abs());
+        // Without a receiver the process is ending.
+        let _ = self.decided.send(Decided { decision, catalogue }).await;
+        Some(until.unwrap_or(PACE_IDLE).min(if is_busy { PACE } else { PACE_IDLE }))
+    }
+}
+
+fn make(
+    picture: &Picture,
+    catalogue: &Catalogue,
+    claims: &[capacity::claim::Claim],
+    mut memory: Memory,
+) -> (capacity::Decision, Memory) {
+    let now = Timestamp::now().max(picture.state.now());
+    let view = View { state: &picture.state, policy: &picture.policy, catalogue, claims, now };
+    let decision = super::decide(&view, &mut memory);
+    (decision, memory)
+}
+
+/// What can be bought; a machine type that cannot be read is left out, and said so.
+fn catalogue(machine_types: &Store<MachineType>) -> Catalogue {
+    let mut catalogue = BTreeMap::new();
+    for object in machine_types.state() {
+        match machine(&object) {
+            Ok(machine) => drop(catalogue.insert(Arc::clone(&machine.name), machine)),
+            Err(error) => warn!(machine_type = object.name_any(), %error, "The machine type cannot be used."),
+        }
+    }
+    catalogue
+}

@@ -1,0 +1,229 @@
+//! Karpenter as the one who buys: orders become `NodeClaim`s of our own, and `NodeClaim`s tell how the orders fare. Pure.
+
+use std::collections::BTreeMap;
+
+use api_types::launch::LaunchMark;
+use api_types::machine_type::CapacityType;
+use api_types::names;
+use capacity::catalogue::{Machine, OfferKey, OfferPlace};
+use capacity::claim::{Claim, Launch, LaunchKey, Purpose};
+use cluster_model::GangKey;
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value as Json, json};
+
+/// The label of the `NodePool` that a claim counts for. Without it, Karpenter neither repairs nor counts the machine.
+const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
+/// Keeps Karpenter from disrupting the machine: who runs on it is our affair, and so is when it goes.
+const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// The guard against leaks: a machine that everybody forgot goes after this. Karpenter's own default; longer than any
+/// attempt of a run that people plan for.
+const EXPIRES_AFTER: &str = "720h";
+
+/// The kind of its claims.
+pub fn node_claims() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim"), "nodeclaims")
+}
+
+/// The manifest of one claim of a launch.
+pub fn manifest(launch: &Launch, index: usize, machine: &Machine, epoch: i64) -> Json {
+    let mark = launch.mark(index, epoch);
+    let place = &launch.machines[index].0.place;
+    let mut labels = mark.labels();
+    if let Some(gpu_type) = &machine.gpu_type {
+        labels.insert(names::GPU_TYPE_NODE_LABEL.to_owned(), gpu_type.to_string());
+    }
+    if let Some(pool) = &machine.node_pool {
+        labels.insert(NODE_POOL_LABEL.to_owned(), pool.clone());
+    }
+    let mut annotations = mark.annotations();
+    annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+    let taint = |key: &str, value: &str| json!({ "key": key, "value": value, "effect": "NoSchedule" });
+    let gpu_taint = (machine.room.gpus > 0).then(|| taint(names::GPU_NODE_TAINT, "true"));
+    let barrier = launch.key.mark().map(|mark| taint(names::FOR_GANG_TAINT, &mark));
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {
+            "name": launch.claim_name(index),
+            "labels": labels,
+            "annotations": annotations,
+        },
+        "spec": {
+            "nodeClassRef": machine.node_class,
+            "requirements": requirements(machine, place),
+            "resources": { "requests": requests(machine) },
+            "taints": gpu_taint.into_iter().collect::<Vec<_>>(),
+            // Karpenter expects somebody to take these away; until then it leaves the machine alone.
+            "startupTaints": barrier.into_iter().collect::<Vec<_>>(),
+            "expireAfter": EXPIRES_AFTER,
+        },
+    })
+}
+
+/// What is asked of the cloud: exactly one offer.
+fn requirements(machine: &Machine, place: &OfferPlace) -> Vec<Json> {
+    let labels = machine.labels(place);
+    let asked = labels.iter().filter(|(key, _)| *key != names::GPU_TYPE_NODE_LABEL);
+    asked.map(|(key, value)| json!({ "key": key, "operator": "In", "values": [value] })).collect()
+}
+
+fn requests(machine: &Machine) -> BTreeMap<&'static str, String> {
+    let room = &machine.room;
+    let gpus = (room.gpus > 0).then(|| (names::GPU_RESOURCE, room.gpus.to_string()));
+    let others = [("cpu", format!("{}m", room.cpu_millis)), ("memory", room.memory_bytes.to_string())];
+    gpus.into_iter().chain(others).collect()
+}
+
+/// What a `NodeClaim` tells; `None` if it is not one of ours.
+pub fn claim(object: &DynamicObject) -> Option<Claim> {
+    let metadata = &object.metadata;
+    let empty = BTreeMap::new();
+    let annotations = metadata.annotations.as_ref().unwrap_or(&empty);
+    let mark = LaunchMark::read(metadata.labels.as_ref().unwrap_or(&empty), annotations)?;
+    let purpose = match mark.gang {
+        Some((namespace, gang)) => Purpose::Gang(GangKey::new(namespace, gang)),
+        None => Purpose::Spare(mark.machine_type.as_str().into()),
+    };
+    let status = &object.data["status"];
+    let trouble = status["conditions"].as_array().into_iter().flatten().find_map(trouble);
+    let node = status["nodeName"].as_str().filter(|name| !name.is_empty()).map(Into::into);
+    Some(Claim {
+        name: metadata.name.as_deref()?.into(),
+        launch: LaunchKey { purpose, number: mark.number },
+        of: mark.size,
+        offer: OfferKey { machine: mark.machine_type.as_str().into(), place: place(&object.data["spec"])? },
+        price_micros: mark.price_micros,
+        created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |created| created.0),
+        ready: node.is_some() && is_true(status, "Registered"),
+        node,
+        leaving: metadata.deletion_timestamp.is_some(),
+        trouble,
+    })
+}
+
+fn place(spec: &Json) -> Option<OfferPlace> {
+    let requirements = spec["requirements"].as_array()?;
+    let value = |key: &str| {
+        let requirement = requirements.iter().find(|requirement| requirement["key"] == key)?;
+        requirement["values"][0].as_str()
+    };
+    Some(OfferPlace {
+        zone: value(names::ZONE_LABEL)?.into(),
+        block: value(names::BLOCK_LABEL).map(Into::into),
+        rack: value(names::RACK_LABEL).map(Into::into),
+        capacity_type: match value(names::CAPACITY_TYPE_NODE_LABEL)? {
+            "spot" => CapacityType::Spot,
+            "reserved" => CapacityType::Reserved,
+            _ => CapacityType::OnDemand,
+        },
+    })
+}
+
+fn is_true(status: &Json, kind: &str) -> bool {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+fn trouble(condition: &Json) -> Option<String> {
+    let is_false = condition["type"] == "Launched" && condition["status"] == "False";
+    let message = condition["message"].as_str().filter(|message| !message.is_empty());
+    is_false.then_some(message?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::machine_type::{CapacityType, NodeClassReference};
+    use capacity::catalogue::{Machine, OfferKey, OfferPlace};
+    use capacity::claim::{Launch, LaunchKey, Purpose};
+    use cluster_model::{GangKey, Resources};
+    use jiff::Timestamp;
+    use kube::api::DynamicObject;
+    use serde_json::json;
+
+    use super::{claim, manifest};
+
+    fn machine() -> Machine {
+        Machine {
+            name: "h100".into(),
+            instance_type: "h100-8x".into(),
+            gpu_type: Some("H100".into()),
+            room: Resources { gpus: 8, cpu_millis: 192_000, memory_bytes: 1 << 40, pods: 110 },
+            boot_seconds: 60,
+            idle_seconds: 300,
+            spares: 0,
+            offers: Vec::new(),
+            node_class: NodeClassReference { group: "g".into(), kind: "K".into(), name: "n".into() },
+            node_pool: Some("gangs".to_owned()),
+        }
+    }
+
+    fn launch(purpose: Purpose) -> Launch {
+        let place = OfferPlace {
+            zone: "a".into(),
+            block: None,
+            rack: Some("r1".into()),
+            capacity_type: CapacityType::Spot,
+        };
+        Launch {
+            key: LaunchKey { purpose, number: 1_000 },
+            machines: vec![(OfferKey { machine: "h100".into(), place }, 29_400_000); 2],
+            ready_by: Timestamp::UNIX_EPOCH,
+            price_micros: 58_800_000,
+            why: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_claim_that_was_ordered_is_read_back() {
+        let gang = Purpose::Gang(GangKey::new("nlp", "train"));
+        for purpose in [gang, Purpose::Spare("h100".into())] {
+            let launch = launch(purpose.clone());
+            let mut manifest = manifest(&launch, 1, &machine(), 7);
+            manifest["metadata"]["creationTimestamp"] = json!("2026-11-17T08:00:00Z");
+            manifest["status"] = json!({
+                "nodeName": "node-1",
+                "conditions": [
+                    { "type": "Launched", "status": "True", "message": "" },
+                    { "type": "Registered", "status": "True", "message": "" },
+                ],
+            });
+            let object: DynamicObject = serde_json::from_value(manifest).unwrap();
+            let claim = claim(&object).unwrap();
+            assert_eq!(claim.name, launch.claim_name(1));
+            assert_eq!(claim.launch, launch.key);
+            assert_eq!((&claim.offer, claim.price_micros), (&launch.machines[1].0, 29_400_000));
+            assert_eq!((claim.of, claim.ready, claim.leaving, claim.trouble), (2, true, false, None));
+        }
+    }
+
+    #[test]
+    fn exactly_one_offer_is_asked_for_and_the_whole_machine() {
+        let manifest = manifest(&launch(Purpose::Gang(GangKey::new("nlp", "train"))), 0, &machine(), 7);
+        let mut asked: Vec<String> = manifest["spec"]["requirements"].as_array().unwrap().iter()
+            .map(|it| format!("{}={}", it["key"].as_str().unwrap(), it["values"][0].as_str().unwrap()))
+            .collect();
+        asked.sort();
+        assert_eq!(
+            asked,
+            [
+                "karpenter.sh/capacity-type=spot",
+                "node.kubernetes.io/instance-type=h100-8x",
+                "topology.kubernetes.io/zone=a",
+                "topology.warpyard.dev/rack=r1",
+            ]
+        );
+        assert_eq!(manifest["spec"]["resources"]["requests"]["nvidia.com/gpu"], "8");
+        assert_eq!(manifest["spec"]["startupTaints"][0]["key"], "warpyard.dev/for-gang");
+    }
+
+    #[test]
+    fn claims_of_others_are_left_alone() {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": { "name": "theirs" },
+            "spec": { "requirements": [] },
+        }))
+        .unwrap();
+        assert_eq!(claim(&object), None);
+    }
+}

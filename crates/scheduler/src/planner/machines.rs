@@ -1,0 +1,308 @@
+//! Machines that are bought for gangs, as the loop knows them: kept for their gang until it has started, and closed before
+//! they go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api_types::names::FOR_GANG_TAINT;
+use capacity::launches::Release;
+use capacity::reserve;
+use cluster_model::{Change, GangKey, Node, NodeName, Pod};
+use serde_json::{Value as Json, json};
+use tracing::debug;
+
+use super::Planner;
+use crate::machines::Decided;
+
+/// What is remembered of them.
+#[derive(Debug, Default)]
+pub(super) struct Machines {
+    /// Nodes that are kept, by the mark of the gang that they are kept for.
+    kept: BTreeMap<Arc<str>, BTreeSet<NodeName>>,
+    /// Nodes that go: nobody is placed on them any more.
+    closing: BTreeSet<NodeName>,
+}
+
+impl Machines {
+    /// A change as it is to be applied. Returns the mark of a gang whose pods are to be applied again.
+    pub fn adapt(&mut self, change: &mut Change) -> Option<Arc<str>> {
+        match change {
+            Change::Node(node) => self.see(node),
+            Change::NodeGone(node) => {
+                self.closing.remove(node);
+                self.forget(node);
+                None
+            }
+            Change::Pod(pod) => {
+                self.tolerate(pod);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn see(&mut self, node: &mut Node) -> Option<Arc<str>> {
+        if self.closing.contains(&node.name) {
+            node.schedulable = false;
+        }
+        let mark = reserve::reserved_for(node).cloned();
+        if mark.as_ref().is_some_and(|mark| self.kept.get(mark).is_some_and(|nodes| nodes.contains(&node.name))) {
+            return None;
+        }
+        self.forget(&node.name);
+        let mark = mark?;
+        let nodes = self.kept.entry(Arc::clone(&mark)).or_default();
+        nodes.insert(node.name.clone());
+        (nodes.len() == 1).then_some(mark)
+    }
+
+    fn forget(&mut self, node: &NodeName) {
+        if self.kept.is_empty() {
+            return;
+        }
+        self.kept.retain(|_, nodes| {
+            nodes.remove(node);
+            !nodes.is_empty()
+        });
+    }
+
+    fn tolerate(&self, pod: &mut Pod) {
+        // Nearly always nothing is bought for anybody, and marks cost a little.
+        if self.kept.is_empty() || !pod.ours || pod.node.is_some() {
+            return;
+        }
+        let mark = reserve::mark(&pod.gang);
+        if self.kept.contains_key(mark.as_str()) {
+            reserve::tolerate(pod, &mark);
+        }
+    }
+}
+
+impl Planner {
+    /// Applies a change of the watches.
+    pub(super) fn apply(&mut self, mut change: Change) {
+        let mark = self.machines.adapt(&mut change);
+        self.state.apply(change);
+        if let Some(mark) = mark {
+            self.let_in(&mark);
+        }
+    }
+
+    /// The first machine of a gang is there: its pods that wait may use it.
+    fn let_in(&mut self, mark: &str) {
+        let gangs: Vec<GangKey> =
+            self.state.waiting_gangs().filter(|gang| reserve::mark(gang) == mark).cloned().collect();
+        let pods = gangs.iter().filter_map(|gang| self.state.gang(gang)).flat_map(|gang| gang.pending());
+        let pods: Vec<Pod> = pods.map(|pod| self.state.pod(pod).pod().clone()).collect();
+        for mut pod in pods {
+            reserve::tolerate(&mut pod, mark);
+            self.state.apply(Change::Pod(pod));
+        }
+    }
+
+    /// Does what was decided about machines, as far as it is still right.
+    pub(super) fn carry_out(&mut self, decided: &Decided) {
+        let Some(backend) = self.outputs.machines.clone() else { return };
+        let decision = &decided.decision;
+        for launch in &decision.launches {
+            backend.order(launch, &decided.catalogue);
+        }
+        for release in &decision.releases {
+            if self.may_go(release) {
+                if let Some(node) = &release.node {
+                    self.close(node);
+                }
+                backend.give_back(&release.claim);
+            } else {
+                debug!(claim = %release.claim, "The machine has pods again, and stays.");
+            }
+        }
+        for node in &decision.opens {
+            if let Some(patch) = self.without_mark(node) {
+                backend.patch_node(node, patch);
+            }
+        }
+    }
+
+    /// Whether a machine that is only idle is so still.
+    fn may_go(&self, release: &Release) -> bool {
+        let node = release.node.as_ref().filter(|_| release.if_empty);
+        let Some(node) = node.and_then(|node| self.state.node_id(node)) else { return true };
+        !self.state.node(node).pods().any(|pod| self.state.pod(pod).pod().ours)
+    }
+
+    fn close(&mut self, node: &NodeName) {
+        self.machines.closing.insert(node.clone());
+        let object = self.state.node_id(node).and_then(|node| self.state.node(node).object().cloned());
+        if let Some(object) = object {
+            self.state.apply(Change::Node(Node { schedulable: false, ..object }));
+        }
+    }
+
+    /// The patch that takes the gang's mark off a node. It fails if the taints have changed meanwhile.
+    fn without_mark(&self, node: &NodeName) -> Option<Json> {
+        let node = self.state.node(self.state.node_id(node)?).object()?;
+        let index = node.taints.iter().position(|taint| &*taint.key == FOR_GANG_TAINT)?;
+        let path = format!("/spec/taints/{index}");
+        Some(json!([
+            { "op": "test", "path": format!("{path}/key"), "value": FOR_GANG_TAINT },
+            { "op": "remove", "path": path },
+        ]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use api_types::machine_type::{CapacityType, NodeClassReference};
+    use capacity::Decision;
+    use capacity::catalogue::{Catalogue, Machine, OfferPlace};
+    use capacity::claim::{Claim, Launch};
+    use capacity::launches::Release;
+    use capacity::reserve;
+    use cluster_model::{Change, GangKey, NodeName, Pod, PodKey, Resources};
+    use serde_json::Value as Json;
+
+    use super::super::Planner;
+    use super::super::testing::planner;
+    use crate::machines::{CapacityBackend, Decided};
+
+    /// Writes down what it is asked for.
+    #[derive(Default)]
+    struct Asked(Mutex<Vec<String>>);
+
+    impl CapacityBackend for Asked {
+        fn claims(&self) -> Option<Vec<Claim>> {
+            None
+        }
+        fn order(&self, launch: &Launch, _: &Catalogue) {
+            self.note(format!("order for {}", launch.key.purpose));
+        }
+        fn give_back(&self, claim: &Arc<str>) {
+            self.note(format!("give back {claim}"));
+        }
+        fn patch_node(&self, node: &NodeName, patch: Json) {
+            self.note(format!("patch {node}: {}", patch[1]["path"]));
+        }
+    }
+
+    impl Asked {
+        fn note(&self, what: String) {
+            self.0.lock().unwrap().push(what);
+        }
+        fn take(&self) -> Vec<String> {
+            std::mem::take(&mut self.0.lock().unwrap())
+        }
+    }
+
+    fn gang() -> GangKey {
+        GangKey::new("ns", "train")
+    }
+
+    fn node(name: &str, is_kept: bool) -> Change {
+        let place = OfferPlace {
+            zone: "a".into(),
+            block: None,
+            rack: None,
+            capacity_type: CapacityType::OnDemand,
+        };
+        let machine = Machine {
+            name: "h100".into(),
+            instance_type: "h100-8x".into(),
+            gpu_type: Some("H100".into()),
+            room: Resources { gpus: 8, cpu_millis: 1_000, memory_bytes: 1 << 30, pods: 10 },
+            boot_seconds: 60,
+            idle_seconds: 60,
+            spares: 0,
+            offers: Vec::new(),
+            node_class: NodeClassReference { group: "g".into(), kind: "K".into(), name: "n".into() },
+            node_pool: None,
+        };
+        let mut node = machine.node(&place, name, &reserve::mark(&gang()));
+        node.taints.retain(|taint| is_kept || reserve::mark(&gang()) != *taint.value);
+        Change::Node(node)
+    }
+
+    fn pod(gang: &GangKey) -> Pod {
+        Pod::new(PodKey::new("ns", format!("{}-0", gang.name), "uid"), gang.clone())
+    }
+
+    fn tolerates(planner: &Planner, gang: &GangKey) -> bool {
+        let pod = planner.state.pod(planner.state.pod_id(&pod(gang).key).expect("it is there")).pod();
+        pod.tolerations.iter().any(|it| it.value.as_deref() == Some(&*reserve::mark(&super::tests::gang())))
+    }
+
+    fn decided(decision: Decision) -> Decided {
+        Decided { decision, catalogue: Arc::default() }
+    }
+
+    fn release(if_empty: bool) -> Decision {
+        let node = Some("one".into());
+        let release = Release { claim: "claim".into(), node, if_empty, why: "idle".to_owned() };
+        Decision { releases: vec![release], ..Decision::default() }
+    }
+
+    fn with_backend() -> (Planner, Arc<Asked>) {
+        let (mut planner, asked) = (planner(), Arc::<Asked>::default());
+        planner.outputs.machines = Some(asked.clone());
+        (planner, asked)
+    }
+
+    #[tokio::test]
+    async fn only_the_gang_that_a_machine_was_bought_for_may_use_it_whatever_is_seen_first() {
+        let another = GangKey::new("ns", "another");
+        for node_first in [true, false] {
+            let mut planner = planner();
+            let pods = [pod(&gang()), pod(&another)].map(Change::Pod);
+            let changes = if node_first {
+                vec![node("one", true), pods[0].clone(), pods[1].clone()]
+            } else {
+                vec![pods[0].clone(), pods[1].clone(), node("one", true)]
+            };
+            changes.into_iter().for_each(|change| planner.apply(change));
+            assert!(tolerates(&planner, &gang()) && !tolerates(&planner, &another));
+            planner.apply(node("one", false));
+            planner.apply(Change::Pod(pod(&gang())));
+            assert!(!tolerates(&planner, &gang()), "it is like any other pod again");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_is_placed_on_a_machine_that_goes() {
+        let (mut planner, asked) = with_backend();
+        planner.apply(node("one", false));
+        planner.carry_out(&decided(release(true)));
+        assert_eq!(asked.take(), ["give back claim"]);
+        let takes_pods = |planner: &Planner| {
+            let node = planner.state.node_id(&"one".into()).and_then(|it| planner.state.node(it).object());
+            node.expect("it is there").schedulable
+        };
+        assert!(!takes_pods(&planner));
+        planner.apply(node("one", false));
+        assert!(!takes_pods(&planner), "also when it is seen again");
+        planner.apply(Change::NodeGone("one".into()));
+        planner.apply(node("one", false));
+        assert!(takes_pods(&planner), "another one has its name");
+    }
+
+    #[tokio::test]
+    async fn a_machine_that_has_pods_again_stays_unless_its_launch_has_failed() {
+        let (mut planner, asked) = with_backend();
+        planner.apply(node("one", false));
+        planner.apply(Change::Pod(Pod { node: Some("one".into()), ..pod(&gang()) }));
+        planner.carry_out(&decided(release(true)));
+        assert!(asked.take().is_empty());
+        planner.carry_out(&decided(release(false)));
+        assert_eq!(asked.take(), ["give back claim"]);
+    }
+
+    #[tokio::test]
+    async fn the_mark_is_taken_off_where_it_is() {
+        let (mut planner, asked) = with_backend();
+        planner.apply(node("one", true));
+        let opens = vec!["one".into(), "unknown".into()];
+        planner.carry_out(&decided(Decision { opens, ..Decision::default() }));
+        assert_eq!(asked.take(), [r#"patch one: "/spec/taints/1""#]);
+    }
+}
