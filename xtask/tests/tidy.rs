@@ -93,7 +93,7 @@ fn the_fence_covers_every_write_that_the_scheduler_may_make() {
     ];
     // A question in the form of a write: nothing is stored.
     let questions = [("authentication.k8s.io", "tokenreviews")];
-    for role in manifests("deploy/rbac-scheduler.yaml") {
+    for role in ["deploy/rbac-scheduler.yaml", "deploy/machines/rbac.yaml"].into_iter().flat_map(manifests) {
         for rule in list(&role["rules"]) {
             for (group, resource, verb) in each_right(&rule) {
                 let operation = match verb.as_str() {
