@@ -24,7 +24,7 @@ use test_cluster::engine_bin::{self, GO_VERSION_MIN, SERVERS, Server};
 #[derive(clap::Args, Debug, Default)]
 pub struct EngineArgs {
     /// Only these servers, separated by commas: etcd, kube-apiserver, kube-controller-manager, kube-scheduler,
-    /// kubectl, kubelet, kwok, gpu-plugin, cluster-dns, filter-oracle.
+    /// kubectl, kwok, karpenter, kubelet, gpu-plugin, cluster-dns, filter-oracle.
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
 }

@@ -3,6 +3,7 @@
 //! The tests are in `tests/e2e`, one binary. They prove wiring on the real servers, never algorithms.
 
 pub mod agents;
+pub mod claims;
 pub mod cli;
 pub mod collector;
 pub mod faults;

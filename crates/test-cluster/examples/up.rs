@@ -1,5 +1,5 @@
 //! A cluster to try things on by hand:
-//! `cargo run -p test-cluster --example up -- --dir DIR [--nodes 4] [--racks 2] [--real-nodes 0]`.
+//! `cargo run -p test-cluster --example up -- --dir DIR [--nodes 4] [--racks 2] [--real-nodes 0] [--karpenter no]`.
 //!
 //! Prints the path of an admin kubeconfig on stdout once the cluster is ready, and runs until standard input closes
 //! or SIGTERM or SIGINT arrives. Beside it in DIR: a kubeconfig for each of our service accounts that `deploy/` knows,
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use api_types::names;
 use futures::future::try_join_all;
+use test_cluster::karpenter::KarpenterSettings;
 use test_cluster::{FakeNodes, RealNode, TestCluster};
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,6 +21,7 @@ async fn main() -> anyhow::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let builder = TestCluster::builder();
     let builder = if options.real_nodes > 0 { builder.real_nodes() } else { builder };
+    let builder = if options.karpenter { builder.karpenter(KarpenterSettings::default()) } else { builder };
     let start = builder
         .dir(&options.dir)
         .nodes(FakeNodes { count: options.nodes, racks: options.racks, ..FakeNodes::default() })
@@ -75,11 +77,12 @@ struct Options {
     nodes: usize,
     racks: usize,
     real_nodes: usize,
+    karpenter: bool,
 }
 
 impl Options {
     fn from_args() -> anyhow::Result<Self> {
-        let (mut dir, mut nodes, mut racks, mut real_nodes) = (None, 4, 2, 0);
+        let (mut dir, mut nodes, mut racks, mut real_nodes, mut karpenter) = (None, 4, 2, 0, false);
         let mut args = std::env::args().skip(1);
         while let Some(name) = args.next() {
             let value = args.next().with_context(|| format!("{name} needs a value"))?;
@@ -88,9 +91,10 @@ impl Options {
                 "--nodes" => nodes = value.parse().context("--nodes needs a number")?,
                 "--racks" => racks = value.parse().context("--racks needs a number")?,
                 "--real-nodes" => real_nodes = value.parse().context("--real-nodes needs a number")?,
+                "--karpenter" => karpenter = value == "yes",
                 _ => bail!("unknown option {name}"),
             }
         }
-        Ok(Self { dir: dir.context("--dir DIR is needed")?, nodes, racks, real_nodes })
+        Ok(Self { dir: dir.context("--dir DIR is needed")?, nodes, racks, real_nodes, karpenter })
     }
 }

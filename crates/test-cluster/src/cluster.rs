@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::control_plane::{self, ApiServer, ApiServerPlan, Identities, Layout};
 use crate::identities::{self, ServiceAccountLogin, User};
+use crate::karpenter::{Karpenter, KarpenterSettings};
 use crate::kubeconfig::{self, Credential};
 use crate::nodes::{self, FakeNodes};
 use crate::process::Process;
@@ -39,6 +40,7 @@ pub struct Builder {
     api_servers: usize,
     controller_manager_flags: Vec<String>,
     real_nodes: bool,
+    karpenter: Option<KarpenterSettings>,
 }
 
 impl Builder {
@@ -92,6 +94,13 @@ impl Builder {
         self
     }
 
+    /// Adds Karpenter with a cloud that can misbehave: [`TestCluster::karpenter`].
+    #[must_use]
+    pub fn karpenter(mut self, settings: KarpenterSettings) -> Self {
+        self.karpenter = Some(settings);
+        self
+    }
+
     /// How long a node's lease lasts; KWOK and kubelets renew it four times as often. 40 as with a kubelet; in benchmarks
     /// 400, so that renewals are not the load.
     #[must_use]
@@ -132,6 +141,9 @@ impl Builder {
         let started = Instant::now();
         for name in ["etcd", "kube-apiserver", "kube-controller-manager", "kwok"] {
             engine_bin::find(name)?;
+        }
+        if self.karpenter.is_some() {
+            engine_bin::find("karpenter")?;
         }
         let mut home = Home::create(self.dir.as_deref())?;
         match self.start_in(home.path(), started).await {
@@ -191,6 +203,7 @@ impl Builder {
         processes.extend(servers);
         processes.push(etcd);
         let running = Running {
+            karpenter: None,
             real_nodes,
             layout,
             identities,
@@ -210,7 +223,11 @@ impl Builder {
             finished = running.finish_start(&self) => finished?,
             error = running.a_server_ends() => return Err(error),
         }
-        Ok(Running { ready_after: started.elapsed(), ..running })
+        let karpenter = match &self.karpenter {
+            Some(settings) => Some(running.start_karpenter(settings).await?),
+            None => None,
+        };
+        Ok(Running { ready_after: started.elapsed(), karpenter, ..running })
     }
 }
 
@@ -224,7 +241,8 @@ pub struct TestCluster {
 }
 
 pub(crate) struct Running {
-    // Dropped first: machines before the servers that they talk to.
+    // Dropped first: who talks to servers before them, and machines too.
+    karpenter: Option<Karpenter>,
     pub(crate) real_nodes: Option<RealNodes>,
     pub(crate) layout: Layout,
     pub(crate) identities: Identities,
@@ -256,6 +274,7 @@ impl TestCluster {
             api_servers: 1,
             controller_manager_flags: Vec::new(),
             real_nodes: false,
+            karpenter: None,
         }
     }
 
@@ -349,6 +368,12 @@ impl TestCluster {
     /// Removes a node, as if its machine had vanished.
     pub async fn remove_node(&self, name: &str) -> Result<(), Error> {
         nodes::remove(&self.running.admin, name).await
+    }
+
+    /// Karpenter and its cloud, if the builder was told to have them.
+    pub fn karpenter(&self) -> Result<&Karpenter, Error> {
+        let karpenter = self.running.karpenter.as_ref();
+        karpenter.ok_or_else(|| Error::NotRunning { name: "karpenter".into() })
     }
 
     /// Starts kube-scheduler beside the others, with at most `qps` requests per second.
@@ -450,6 +475,11 @@ impl Running {
             control_plane::start_controller_manager(&self.layout, &self.identities, &self.url, flags)?;
         self.processes().insert(0, process);
         Ok(())
+    }
+
+    async fn start_karpenter(&self, settings: &KarpenterSettings) -> Result<Karpenter, Error> {
+        let Self { layout, identities, url, admin, .. } = self;
+        Karpenter::start(layout, identities, url, admin, settings).await
     }
 
     /// Waits until a server ends by itself.

@@ -52,6 +52,14 @@ pub const SERVERS: &[Server] = &[
         ldflags: "-s -w",
         is_ours: false,
     },
+    // Upstream's controllers around a cloud of ours.
+    Server {
+        name: "karpenter",
+        module: "karpenter",
+        package: "warpyard.dev/engine/karpenter",
+        ldflags: "-s -w -X sigs.k8s.io/karpenter/pkg/operator.Version=1.14.1",
+        is_ours: true,
+    },
     // Real nodes: their kubelet, with pins of its own, their GPUs and their DNS.
     Server { module: "kubelet", ..kubernetes("kubelet", "k8s.io/kubernetes/cmd/kubelet") },
     Server {
@@ -294,5 +302,18 @@ mod tests {
                 "{server} is stamped otherwise than {pinned}"
             );
         }
+    }
+
+    #[test]
+    fn karpenters_stamp_is_the_pinned_version() {
+        let karpenter = Server::named("karpenter").unwrap();
+        let go_mod = std::fs::read_to_string(karpenter.module_dir().join("go.mod")).unwrap();
+        let pinned = go_mod
+            .lines()
+            .find_map(|line| {
+                line.trim_start_matches("require").trim().strip_prefix("sigs.k8s.io/karpenter v")
+            })
+            .expect("go.mod requires sigs.k8s.io/karpenter");
+        assert!(karpenter.ldflags.ends_with(&format!("operator.Version={pinned}")), "{pinned}");
     }
 }

@@ -15,10 +15,18 @@ use crate::Error;
 const FIELD_MANAGER: &str = "test-cluster";
 const ESTABLISHED_BOUND: Duration = Duration::from_secs(30);
 
-/// Installs the custom resources, and returns once the API server serves them.
+/// Installs our custom resources, and returns once the API server serves them.
 pub(crate) async fn custom_resources(client: &Client) -> Result<(), Error> {
+    these_custom_resources(client, api_types::custom_resource_definitions()).await
+}
+
+/// Installs custom resources, and returns once the API server serves them.
+pub(crate) async fn these_custom_resources(
+    client: &Client,
+    definitions: Vec<CustomResourceDefinition>,
+) -> Result<(), Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    try_join_all(api_types::custom_resource_definitions().into_iter().map(|crd| {
+    try_join_all(definitions.into_iter().map(|crd| {
         let api = api.clone();
         async move {
             let name = crd.name_any();
@@ -56,6 +64,14 @@ pub(crate) async fn directory(client: &Client, dir: &Path) -> Result<(), Error> 
         apply(client, file, object).await?;
     }
     Ok(())
+}
+
+/// Applies one object.
+pub(crate) async fn object(client: &Client, object: serde_json::Value) -> Result<(), Error> {
+    let what = "read an object of our own".to_owned();
+    let object =
+        serde_json::from_value(object).map_err(|error| Error::Manifest { what, why: error.to_string() })?;
+    apply(client, Path::new("test-cluster"), &object).await
 }
 
 async fn apply(client: &Client, file: &Path, object: &DynamicObject) -> Result<(), Error> {

@@ -4,7 +4,8 @@
 //!   Builder ─► pki ─► etcd ─► kube-apiserver ─┬─► CRDs, deploy/ ────────────┐
 //!                                             ├─► controller-manager ──────►├─► TestCluster: admin client, logins
 //!                                             ├─► KWOK, fake nodes ────────►│
-//!                                             └─► real nodes, if asked for ─►┘
+//!                                             ├─► real nodes, if asked for ─►│
+//!                                             └─► Karpenter, if asked for ──►┘
 //! ```
 //!
 //! RBAC is on, the API server's certificates are of an authority made for this one cluster, it listens on 127.0.0.1
@@ -40,6 +41,7 @@ pub mod figures;
 pub mod files;
 mod identities;
 mod install;
+pub mod karpenter;
 mod kubeconfig;
 mod kwok;
 mod nodes;

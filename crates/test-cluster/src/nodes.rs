@@ -10,8 +10,9 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, NodeCondition, NodeSpec, NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use serde_json::json;
 
 use crate::{Error, kwok};
 
@@ -215,6 +216,16 @@ pub(crate) async fn remove(client: &Client, name: &str) -> Result<(), Error> {
         .await
         .map_err(|source| Error::Kube { what: format!("delete node {name}"), source })?;
     Ok(())
+}
+
+/// The same, with nobody asked who put a finalizer on it.
+pub(crate) async fn remove_by_force(client: &Client, name: &str) -> Result<(), Error> {
+    let api: Api<Node> = Api::all(client.clone());
+    let patch = json!({ "metadata": { "finalizers": null } });
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .map_err(|source| Error::Kube { what: format!("take the finalizers off node {name}"), source })?;
+    remove(client, name).await
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod faults;
 mod faults_judged;
 mod fence;
 mod gangs;
+mod karpenter;
 mod ledger;
 mod logs;
 mod lost;

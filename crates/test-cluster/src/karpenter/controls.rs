@@ -1,0 +1,204 @@
+//! What the cloud at Karpenter's edge is told to do: one JSON file, replaced as a whole. `engine/karpenter/controls.go`
+//! reads it whenever it matters.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{Error, files};
+
+/// AWS' provider does not offer for this long what it found out of stock.
+const STOCK_OUT_MEMORY_SECONDS: u64 = 180;
+
+/// A set of offerings; what is `None` matches all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Offerings {
+    /// The type, such as `p5.48xlarge`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+    /// The zone, such as `zone-a`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// `spot` or `on-demand`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_type: Option<String>,
+    /// The rack, such as `zone-a-rack-1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rack: Option<String>,
+}
+
+impl Offerings {
+    /// All that there are.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Those of a type.
+    pub fn of_type(instance_type: &str) -> Self {
+        Self { instance_type: Some(instance_type.to_owned()), ..Self::default() }
+    }
+
+    /// Those of them in a zone.
+    #[must_use]
+    pub fn in_zone(self, zone: &str) -> Self {
+        Self { zone: Some(zone.to_owned()), ..self }
+    }
+
+    /// Those of them bought so: `spot` or `on-demand`.
+    #[must_use]
+    pub fn bought_as(self, capacity_type: &str) -> Self {
+        Self { capacity_type: Some(capacity_type.to_owned()), ..self }
+    }
+
+    /// Those of them in a rack.
+    #[must_use]
+    pub fn in_rack(self, rack: &str) -> Self {
+        Self { rack: Some(rack.to_owned()), ..self }
+    }
+}
+
+/// What becomes of a claim's launch. A claim has one fate, however often its launch is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It boots in the usual time and stays.
+    Well,
+    /// It finds no stock, and Karpenter deletes the claim.
+    StockOut,
+    /// It fails so many times; Karpenter tries again each time, later and later, and for five minutes at most.
+    Error {
+        /// How many times.
+        times: u32,
+    },
+    /// It takes this long to boot.
+    Slow(Duration),
+    /// It is paid for, and its Node never appears.
+    NeverRegisters,
+    /// It is gone this long after its launch, unannounced.
+    Disappears(Duration),
+}
+
+impl Serialize for Fate {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Default, Serialize)]
+        struct Written {
+            kind: &'static str,
+            milliseconds: u64,
+            times: u32,
+        }
+        let of = |kind| Written { kind, ..Written::default() };
+        let written = match self {
+            Self::Well => of("well"),
+            Self::StockOut => of("stock_out"),
+            Self::Error { times } => Written { times: *times, ..of("error") },
+            Self::Slow(time) => Written { milliseconds: milliseconds(*time), ..of("slow") },
+            Self::NeverRegisters => of("never_registers"),
+            Self::Disappears(time) => Written { milliseconds: milliseconds(*time), ..of("disappears") },
+        };
+        written.serialize(serializer)
+    }
+}
+
+/// Faults for a share of all launches. The same seed strikes the same groups, in whatever order they come.
+#[derive(Clone, Debug, Serialize)]
+pub struct Odds {
+    /// What is drawn from.
+    pub seed: u64,
+    /// How many of a hundred groups meet a fault.
+    pub percent: u32,
+    /// Claims that are alike in these labels are one group, of which one claim, the first to be launched, meets the fault.
+    /// Without any, each claim is a group, by its name.
+    pub group_labels: Vec<String>,
+    /// The faults, one of which is drawn.
+    pub fates: Vec<Fate>,
+}
+
+/// Everything that the cloud is told.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Controls {
+    pub boot_milliseconds: u64,
+    pub stock_out_memory_seconds: u64,
+    pub stock: Vec<Stock>,
+    pub prices: Vec<Price>,
+    pub launches: Launches,
+    pub odds: Option<Odds>,
+    pub reclaim: BTreeMap<String, Timestamp>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Stock {
+    pub of: Offerings,
+    pub machines_max: usize,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Price {
+    pub of: Offerings,
+    pub micros_per_hour: i64,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Launches {
+    pub batch: u32,
+    pub fates: Vec<Fate>,
+}
+
+impl Controls {
+    pub fn new(boot: Duration) -> Self {
+        Self {
+            boot_milliseconds: milliseconds(boot),
+            stock_out_memory_seconds: STOCK_OUT_MEMORY_SECONDS,
+            stock: Vec::new(),
+            prices: Vec::new(),
+            launches: Launches::default(),
+            odds: None,
+            reclaim: BTreeMap::new(),
+        }
+    }
+
+    /// Replaces the file; no reader ever sees a part of it.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let what = || format!("write {}", path.display());
+        let text = serde_json::to_vec(self)
+            .map_err(|error| Error::Manifest { what: what(), why: error.to_string() })?;
+        let temporary = path.with_extension("new");
+        files::write_private(&temporary, &text)?;
+        std::fs::rename(&temporary, path).map_err(|source| Error::Io { what: what(), source })
+    }
+}
+
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_cloud_reads_what_is_written_here() {
+        let mut controls = Controls::new(Duration::from_millis(1500));
+        controls
+            .stock
+            .push(Stock { of: Offerings::of_type("p5.48xlarge").in_zone("zone-a"), machines_max: 2 });
+        controls.launches =
+            Launches { batch: 1, fates: vec![Fate::Error { times: 2 }, Fate::Slow(Duration::from_secs(9))] };
+        let expected = json!({
+            "boot_milliseconds": 1500,
+            "stock_out_memory_seconds": 180,
+            "stock": [{ "of": { "instance_type": "p5.48xlarge", "zone": "zone-a" }, "machines_max": 2 }],
+            "prices": [],
+            "launches": { "batch": 1, "fates": [
+                { "kind": "error", "milliseconds": 0, "times": 2 },
+                { "kind": "slow", "milliseconds": 9000, "times": 0 },
+            ]},
+            "odds": null,
+            "reclaim": {},
+        });
+        assert_eq!(serde_json::to_value(&controls).unwrap(), expected);
+    }
+}
