@@ -9,6 +9,7 @@ pub mod collector;
 pub mod faults;
 pub mod history;
 pub mod ledger;
+pub mod machines;
 pub mod metadata;
 pub mod objects;
 pub mod observe;

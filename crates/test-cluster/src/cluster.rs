@@ -436,7 +436,11 @@ impl Running {
         let installed = async {
             if wanted.install {
                 install::custom_resources(&self.admin).await?;
-                install::directory(&self.admin, &engine_bin::workspace_root().join("deploy")).await?;
+                let deploy = engine_bin::workspace_root().join("deploy");
+                install::directory(&self.admin, &deploy).await?;
+                if wanted.karpenter.is_some() {
+                    install::directory(&self.admin, &deploy.join("machines")).await?;
+                }
             }
             Ok::<_, Error>(())
         };

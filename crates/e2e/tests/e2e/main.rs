@@ -12,6 +12,7 @@ mod gangs;
 mod karpenter;
 mod ledger;
 mod logs;
+mod machines;
 mod lost;
 mod node_agent;
 mod objects;
