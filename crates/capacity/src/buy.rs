@@ -27,6 +27,7 @@ use crate::memory::Memory;
 use crate::mix::{self, Mix, Refusal};
 use crate::money::money;
 use crate::offering::{self, Location, Offering, Room};
+use crate::pools;
 use crate::reserve;
 
 /// Launches that are decided at a time; who is left comes next time, in less than a second.
@@ -39,6 +40,8 @@ pub struct Bought {
     pub launches: Vec<Launch>,
     /// Gangs that wait for machines which are not bought.
     pub refused: Vec<Refused>,
+    /// Gangs of one for which a pool may buy.
+    pub from_pools: BTreeSet<GangKey>,
 }
 
 /// A gang for which nothing is bought, though it waits for nodes.
@@ -65,6 +68,9 @@ pub fn buy(view: &View<'_>, under_way: &BTreeMap<GangKey, UnderWay>, memory: &Me
         let shapes = shapes(&trial.state, &wanting, offers, with_rooms, &mut bought);
         wanting = trial.verify(shapes, with_rooms, &mut bought);
     }
+    let singles = plan.waiting.iter().filter(|waiting| is_for_nodes(waiting)).map(|waiting| &waiting.gang);
+    let singles: Vec<&GangKey> = singles.filter(|gang| members(view.state, gang).len() == 1).collect();
+    bought.from_pools = pools::from_pools(&trial.state, view, &singles);
     bought
 }
 
@@ -402,7 +408,7 @@ impl Available<'_> {
 }
 
 /// Whether a pod may be on a node, but for room and the taint of gangs.
-fn admits(node: &Node, pod: &Pod) -> bool {
+pub(crate) fn admits(node: &Node, pod: &Pod) -> bool {
     let is_ours = |key: &str| key == api_types::names::FOR_GANG_TAINT;
     node.schedulable
         && pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))

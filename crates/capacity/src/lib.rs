@@ -13,6 +13,7 @@
 //! | `catalogue.rs` | what can be bought |
 //! | `claim.rs` | what was ordered |
 //! | `mix.rs` | the cheapest machines for demands, with a bound that proves it |
+//! | `pools.rs` | gangs of one, for which pools buy |
 //! | `reserve.rs` | machines are kept for the gang that they were bought for |
 //! | `memory.rs` | what failed, what is under way, what is idle since when |
 
@@ -26,6 +27,7 @@ pub mod memory;
 pub mod mix;
 pub mod money;
 pub mod offering;
+pub mod pools;
 pub mod reserve;
 pub mod spares;
 #[cfg(test)]
@@ -71,6 +73,8 @@ pub struct Decision {
     pub under_way: BTreeMap<GangKey, UnderWay>,
     /// Gangs that wait for nodes and get none.
     pub refused: Vec<Refused>,
+    /// Gangs of one for which a pool may buy a node.
+    pub from_pools: BTreeSet<GangKey>,
     /// When to decide again though nothing happens.
     pub look_again_at: Option<Timestamp>,
 }
@@ -99,6 +103,7 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
         opens: follow.opens,
         under_way,
         refused: bought.refused,
+        from_pools: bought.from_pools,
         look_again_at: moments.into_iter().flatten().min(),
     }
 }

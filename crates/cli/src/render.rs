@@ -154,6 +154,7 @@ pub(crate) fn topic(code: &str) -> String {
         "NoRoomTogether" | "CannotSpread" => "topology",
         "Neighbours" => "pods",
         "PowerCapped" => "power",
+        "MachinesComing" | "NoMachines" => "machines",
         "MembersMissing" | "MembersDisagree" | "Gated" | "AtMembersMax" => "members",
         "Unsupported" | "TermsContradict" => "request",
         "BehindBlocked" | "KeepsDeadline" | "WouldDelay" => "order",

@@ -62,9 +62,14 @@ fn for_tenant(gang: &WaitingGang) -> impl Iterator<Item = Reason> {
     })
 }
 
-/// The condition of the gang's first pod: the most binding reason's code, every reason's sentence.
-pub fn condition(gang: &WaitingGang) -> Value {
+/// What Karpenter buys a machine for, and no other reason is that.
+const BUY_A_NODE: &str = "Unschedulable";
+
+/// The condition of the gang's first pod: the most binding reason's code, every reason's sentence. Where a pool may buy a node
+/// for it, the code is the one that pools look for.
+pub fn condition(gang: &WaitingGang, is_from_pool: bool) -> Value {
     let code = gang.reasons.first().map_or("Waiting", |reason| reason.code());
+    let code = if is_from_pool { BUY_A_NODE } else { code };
     let sentences: Vec<_> = for_tenant(gang).map(|reason| reason.message).collect();
     let message = sentences.join("; ").chars().take(MESSAGE_CHARS_MAX).collect();
     Value::NotScheduled { code, message }
@@ -166,7 +171,7 @@ mod tests {
         };
         assert_eq!(named(reasons(&gang)), ["ns/other", "theirs/other"]);
         assert_eq!(named(waiting(&gang).reasons), ["ns/other", ""]);
-        let Value::NotScheduled { message, .. } = condition(&gang) else { panic!("a condition") };
+        let Value::NotScheduled { message, .. } = condition(&gang, false) else { panic!("a condition") };
         let expect =
             "gang ns/other is blocked, and nobody passes it; another gang is blocked, and nobody passes it";
         assert_eq!(message, expect);
@@ -174,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_pod_shows_the_most_binding_code_and_never_asks_for_a_node() {
-        let Value::NotScheduled { code, message } = condition(&gang()) else { panic!("a condition") };
+        let Value::NotScheduled { code, message } = condition(&gang(), false) else { panic!("a condition") };
         assert_eq!(code, "QuotaExceeded");
         assert_eq!(message, "queue nlp holds 40 of 48 H100; asks 32; 1 of 4 pods exist");
         assert_ne!(code, "Unschedulable");

@@ -306,7 +306,9 @@ fn is_about_room(reason: &WaitReason) -> bool {
         | WaitReason::PowerCapped { .. }
         | WaitReason::AwaitsVictims { .. }
         | WaitReason::GaveUp { .. }
-        | WaitReason::ReclaimsAt { .. } => true,
+        | WaitReason::ReclaimsAt { .. }
+        | WaitReason::MachinesComing { .. }
+        | WaitReason::NoMachines { .. } => true,
         WaitReason::MembersMissing { .. }
         | WaitReason::Gated { .. }
         | WaitReason::MembersDisagree { .. }

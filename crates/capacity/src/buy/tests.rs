@@ -71,7 +71,23 @@ fn nothing_is_bought_for_who_waits_for_its_quota_nor_for_one_pod() {
     let catalogue = catalogue([machine("h100")]);
     assert_eq!(buys(&full, &catalogue, &Memory::default()), Bought::default());
     let single = state(members("single", 1, 8));
-    assert_eq!(buys(&single, &catalogue, &Memory::default()), Bought::default(), "that is the pool's affair");
+    let bought = buys(&single, &catalogue, &Memory::default());
+    assert!(bought.launches.is_empty() && bought.refused.is_empty());
+    assert_eq!(bought.from_pools, [gang("single")].into(), "that is a pool's affair");
+}
+
+#[test]
+fn pools_buy_for_no_more_gangs_of_one_than_their_quota_admits() {
+    let pods = (0..5).flat_map(|index| members(&format!("single-{index}"), 1, 4));
+    let mut state = state(pods);
+    let quota = Amounts { gpus: [("H100".into(), 12)].into(), ..Amounts::default() };
+    let queue = Queue { quota: Some(quota), namespaces: ["team".into()].into(), ..Queue::new("queue") };
+    state.apply(Change::Queue(queue));
+    let bought = buys(&state, &catalogue([machine("h100")]), &Memory::default());
+    assert_eq!(bought.from_pools.len(), 3);
+    let mut other = machine("l4");
+    other.gpu_type = Some("L4".into());
+    assert!(buys(&state, &catalogue([other]), &Memory::default()).from_pools.is_empty(), "none would do");
 }
 
 #[test]

@@ -254,6 +254,18 @@ pub enum WaitReason {
         /// When.
         at: Timestamp,
     },
+    /// Machines were bought for it, and are not all ready yet.
+    MachinesComing {
+        /// How many.
+        machines: u32,
+        /// When they should be.
+        ready_by: Timestamp,
+    },
+    /// Machines could be bought, but none are for it.
+    NoMachines {
+        /// Why not.
+        why: Arc<str>,
+    },
 }
 
 /// Nodes that a rule about other pods refuses.
@@ -360,6 +372,8 @@ impl WaitReason {
         GaveUp,
         ReclaimsAt,
         GivesWay,
+        MachinesComing,
+        NoMachines,
     }
 
     /// Whether waiting will not help: the pods must change.
@@ -403,6 +417,8 @@ impl WaitReason {
             | Self::GaveUp { .. }
             | Self::ReclaimsAt { .. }
             | Self::GivesWay { .. }
+            | Self::MachinesComing { .. }
+            | Self::NoMachines { .. }
             | Self::MembersDisagree { .. }
             | Self::Unsupported { .. }
             | Self::NoQueue { .. }

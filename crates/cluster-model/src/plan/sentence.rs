@@ -124,6 +124,13 @@ impl fmt::Display for WaitReason {
                     amount(*asks)
                 )
             }
+            Self::MachinesComing { machines: 1, ready_by } => {
+                write!(f, "a machine was bought for it, and should be ready at {ready_by:.0}")
+            }
+            Self::MachinesComing { machines, ready_by } => {
+                write!(f, "{machines} machines were bought for it, and should be ready at {ready_by:.0}")
+            }
+            Self::NoMachines { why } => write!(f, "no machines are bought for it: {why}"),
             Self::BehindBlocked { gang } => write!(f, "gang {gang} is blocked, and nobody passes it"),
             Self::KeepsDeadline { gang, deadline } => {
                 write!(f, "gang {gang} would miss its deadline at {deadline}")

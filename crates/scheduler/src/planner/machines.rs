@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api_types::names::FOR_GANG_TAINT;
+use capacity::Decision;
 use capacity::launches::Release;
 use capacity::reserve;
+use cluster_model::plan::{WaitReason, WaitingGang};
 use cluster_model::{Change, GangKey, Node, NodeName, Pod};
 use serde_json::{Value as Json, json};
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::Planner;
@@ -21,6 +24,17 @@ pub(super) struct Machines {
     kept: BTreeMap<Arc<str>, BTreeSet<NodeName>>,
     /// Nodes that go: nobody is placed on them any more.
     closing: BTreeSet<NodeName>,
+    /// What was decided last about gangs that wait for nodes.
+    said: BTreeMap<GangKey, Said>,
+}
+
+/// What is decided about a gang that waits for nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    /// Machines of its own are on their way, or none are bought.
+    Reason(WaitReason),
+    /// A pool may buy a machine for it: that is what Karpenter takes `Unschedulable` for.
+    FromPool,
 }
 
 impl Machines {
@@ -79,6 +93,23 @@ impl Machines {
 }
 
 impl Planner {
+    /// Adds what is known of machines to the reasons of those who wait.
+    pub(super) fn add_machines(&self, waiting: &mut [WaitingGang]) {
+        if self.machines.said.is_empty() {
+            return;
+        }
+        for gang in waiting {
+            if let Some(Said::Reason(reason)) = self.machines.said.get(&gang.gang) {
+                gang.reasons.push(reason.clone());
+            }
+        }
+    }
+
+    /// Whether a pool may buy a machine for a gang of one.
+    pub(super) fn is_from_pool(&self, gang: &GangKey) -> bool {
+        self.machines.said.get(gang) == Some(&Said::FromPool)
+    }
+
     /// Applies a change of the watches.
     pub(super) fn apply(&mut self, mut change: Change) {
         let mark = self.machines.adapt(&mut change);
@@ -104,6 +135,9 @@ impl Planner {
     pub(super) fn carry_out(&mut self, decided: &Decided) {
         let Some(backend) = self.outputs.machines.clone() else { return };
         let decision = &decided.decision;
+        self.machines.said = said(decision);
+        // Those who wait are told something new.
+        self.asked_at = self.asked_at.or_else(|| Some(Instant::now()));
         for launch in &decision.launches {
             backend.order(launch, &decided.catalogue);
         }
@@ -149,6 +183,19 @@ impl Planner {
             { "op": "remove", "path": path },
         ]))
     }
+}
+
+fn said(decision: &Decision) -> BTreeMap<GangKey, Said> {
+    let coming = decision.under_way.iter().map(|(gang, launch)| {
+        let reason = WaitReason::MachinesComing { machines: launch.of, ready_by: launch.ready_by };
+        (gang.clone(), Said::Reason(reason))
+    });
+    let refused = decision.refused.iter().map(|refused| {
+        let reason = WaitReason::NoMachines { why: refused.why.as_str().into() };
+        (refused.gang.clone(), Said::Reason(reason))
+    });
+    let singles = decision.from_pools.iter().map(|gang| (gang.clone(), Said::FromPool));
+    coming.chain(refused).chain(singles).collect()
 }
 
 #[cfg(test)]

@@ -332,13 +332,14 @@ impl Planner {
         let started = Instant::now();
         // The state's time never goes back, though the clock may.
         let made_at = Timestamp::now().max(self.state.now());
-        let plan = placement::plan(&mut self.state, &self.policy, made_at);
+        let mut plan = placement::plan(&mut self.state, &self.policy, made_at);
         let took = started.elapsed();
         self.outputs.metrics.plan_seconds.observe(took.as_secs_f64());
         let (gangs, waiting) = (plan.placements.len(), plan.waiting.len());
         debug!(generation = plan.generation, gangs, waiting, took_seconds = took.as_secs_f64(), "Planned.");
         #[cfg(debug_assertions)]
         self.judge(&plan);
+        self.add_machines(&mut plan.waiting);
         self.observe_plan(&plan, took);
         self.make_room(&plan);
         self.hand_over(&plan);

@@ -59,7 +59,8 @@ impl Planner {
             if let Some(run) = &now.run {
                 self.outputs.status.submit(run.clone(), Value::Waiting(Some(explain::waiting(gang))));
             }
-            self.outputs.status.submit(now.pod.clone(), explain::condition(gang));
+            let condition = explain::condition(gang, self.is_from_pool(&gang.gang));
+            self.outputs.status.submit(now.pod.clone(), condition);
             if let Some(before) = self.told.remove(&gang.gang)
                 && before.pod != now.pod
             {
