@@ -82,10 +82,12 @@ fn wanting(
     bought: &mut Bought,
 ) -> Vec<GangKey> {
     let soonest = view.catalogue.values().map(|machine| machine.boot_seconds).min().unwrap_or(0);
-    let ready = view.now.saturating_add(SignedDuration::from_secs(i64::from(soonest))).unwrap_or(Timestamp::MAX);
+    let ready =
+        view.now.saturating_add(SignedDuration::from_secs(i64::from(soonest))).unwrap_or(Timestamp::MAX);
     let starts: BTreeMap<&GangKey, Timestamp> =
         plan.reservations.iter().map(|reservation| (&reservation.gang, reservation.start)).collect();
-    let busy: BTreeSet<&GangKey> = view.claims.iter().filter_map(|claim| decided_now(claim, view.now)).collect();
+    let busy: BTreeSet<&GangKey> =
+        view.claims.iter().filter_map(|claim| decided_now(claim, view.now)).collect();
     let mut found = Vec::new();
     for waiting in plan.waiting.iter().filter(|waiting| is_for_nodes(waiting)) {
         let gang = &waiting.gang;
@@ -156,7 +158,8 @@ impl<'a> Trial<'a> {
             let mark = reserve::mark(gang);
             let there: BTreeSet<&LaunchKey> = [&launch.launch].into();
             let names = view.claims.iter().filter(|claim| there.contains(&claim.launch));
-            let known = names.filter(|claim| claim.node.as_ref().is_some_and(|it| state.node_id(it).is_some()));
+            let known =
+                names.filter(|claim| claim.node.as_ref().is_some_and(|it| state.node_id(it).is_some()));
             let mut known: Vec<OfferKey> = known.map(|claim| claim.offer.clone()).collect();
             for (index, offer) in offers_of(launch).into_iter().enumerate() {
                 // One that is a node already is not to come.
@@ -262,7 +265,8 @@ impl<'a> Offers<'a> {
             Available { machine, offer, left, shunned }
         };
         let machines = view.catalogue.values();
-        let all = machines.flat_map(|machine| machine.offers.iter().map(move |offer| available(machine, offer)));
+        let all =
+            machines.flat_map(|machine| machine.offers.iter().map(move |offer| available(machine, offer)));
         Self { all: all.collect() }
     }
 }
@@ -305,7 +309,11 @@ fn in_words(refusal: &Refusal) -> String {
         }
         Refusal::GangCeiling { ceiling, cheapest } => {
             let price = |micros: u64| money(i64::try_from(micros).unwrap_or(i64::MAX));
-            format!("it may cost {} an hour, and would cost {} at the least", price(*ceiling), price(*cheapest))
+            format!(
+                "it may cost {} an hour, and would cost {} at the least",
+                price(*ceiling),
+                price(*cheapest)
+            )
         }
         Refusal::QueueGpus { .. } | Refusal::Budget { .. } | Refusal::Taken { .. } => {
             "no machines are left for it".to_owned()
@@ -354,7 +362,8 @@ impl Offers<'_> {
         let mark = reserve::mark(gang);
         let (mut machines, mut nodes, mut boot_seconds, mut words) = (Vec::new(), Vec::new(), 0, Vec::new());
         for purchase in &mix.purchases {
-            let Some(it) = purchase.offering.parse::<usize>().ok().and_then(|index| self.all.get_mut(index)) else {
+            let Some(it) = purchase.offering.parse::<usize>().ok().and_then(|index| self.all.get_mut(index))
+            else {
                 continue;
             };
             let key = OfferKey { machine: it.machine.name.clone(), place: it.offer.place.clone() };
@@ -438,7 +447,11 @@ fn location(node: &Node, level: Option<Level>) -> Location {
     Location {
         zone: node.topology.first().map(ToString::to_string).unwrap_or_default(),
         domain: path.map(|path| path.join("/")),
-        capacity_type: if node.spot { offering::CapacityType::Spot } else { offering::CapacityType::OnDemand },
+        capacity_type: if node.spot {
+            offering::CapacityType::Spot
+        } else {
+            offering::CapacityType::OnDemand
+        },
         gpu_type: node.gpu_type.as_ref().map(ToString::to_string),
     }
 }

@@ -43,11 +43,9 @@ pub fn from_pools(state: &ClusterState, view: &View<'_>, singles: &[&GangKey]) -
 }
 
 /// The machine that costs least for each such pod, where it is, and how many fit on it.
-fn cheapest<'a>(
-    view: &View<'a>,
-    pod: &Pod,
-) -> Option<(&'a Machine, &'a crate::catalogue::OfferPlace, u64)> {
-    let offers = view.catalogue.values().flat_map(|machine| machine.offers.iter().map(move |offer| (machine, offer)));
+fn cheapest<'a>(view: &View<'a>, pod: &Pod) -> Option<(&'a Machine, &'a crate::catalogue::OfferPlace, u64)> {
+    let offers =
+        view.catalogue.values().flat_map(|machine| machine.offers.iter().map(move |offer| (machine, offer)));
     let fitting = offers.filter_map(|(machine, offer)| {
         let node = machine.node(&offer.place, "", "");
         let is_type = pod.requests.gpus == 0

@@ -17,7 +17,8 @@ const LEVELS: [(&str, &str); 3] =
 
 /// The terms of the pod's gang. What cannot be read is said in `unsupported`, and never guessed.
 pub(crate) fn terms(pod: &SlimPod, unsupported: &mut Vec<String>) -> Arc<Terms> {
-    let spot = written(pod, names::SPOT_ANNOTATION).map(|_| flag(pod, names::SPOT_ANNOTATION, false, unsupported));
+    let spot =
+        written(pod, names::SPOT_ANNOTATION).map(|_| flag(pod, names::SPOT_ANNOTATION, false, unsupported));
     let terms = Terms {
         time_limit_seconds: pod.spec.active_deadline_seconds.map(|it| u32::try_from(it).unwrap_or(u32::MAX)),
         topology: TopologyTerms {

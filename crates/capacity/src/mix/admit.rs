@@ -67,7 +67,13 @@ fn serve(market: &Market, served: &[usize], refused: &BTreeMap<usize, Refusal>) 
     let Found { solution, is_proven } =
         search::search(&problem, &worths, problem.budget, &effort(&problem, 0));
     let solution = solution?;
-    Some(Admitted { bound: worths.bound.min(solution.cost), problem, is_best: is_proven, solution, refused: refused.clone() })
+    Some(Admitted {
+        bound: worths.bound.min(solution.cost),
+        problem,
+        is_best: is_proven,
+        solution,
+        refused: refused.clone(),
+    })
 }
 
 /// The longest beginning that can be served, and who comes after it. More never fit where fewer do not, so it is found by halving.

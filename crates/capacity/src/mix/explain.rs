@@ -80,7 +80,13 @@ pub fn never(market: &Market, demand: &Demand) -> Option<Refusal> {
     let mut places: BTreeMap<Option<&str>, Vec<(u64, u64)>> = BTreeMap::new();
     let together = problem::together(demand);
     let offerings = market.offerings.iter().map(|it| {
-        (&it.location, it.machine, it.boot_seconds, Some(it.price_per_hour), it.stock.map_or(u64::MAX, u64::from))
+        (
+            &it.location,
+            it.machine,
+            it.boot_seconds,
+            Some(it.price_per_hour),
+            it.stock.map_or(u64::MAX, u64::from),
+        )
     });
     let rooms = market.rooms.iter().map(|it| (&it.location, it.free, it.ready_in_seconds, None, 1));
     for (location, machine, boot_seconds, price, stock) in offerings.chain(rooms) {
@@ -105,7 +111,8 @@ pub fn never(market: &Market, demand: &Demand) -> Option<Refusal> {
         return Some(Refusal::NoOffering(misfits));
     }
     let members = u64::from(demand.members);
-    let room = |places: &Vec<(u64, u64)>| places.iter().fold(0, |sum: u64, (_, room)| sum.saturating_add(*room));
+    let room =
+        |places: &Vec<(u64, u64)>| places.iter().fold(0, |sum: u64, (_, room)| sum.saturating_add(*room));
     let most = places.values().map(room).max().unwrap_or(0);
     if most < members {
         return Some(Refusal::Stock { members: demand.members, places: most });
@@ -210,14 +217,21 @@ pub fn explain(market: &Market, admitted: Admitted) -> Mix {
             .into_iter()
             .map(|(demand, machines)| Assignment { demand: name(demand), machines })
             .collect(),
-        refused: refused.into_iter().map(|(demand, reason)| Refused { demand: name(demand), reason }).collect(),
+        refused: refused
+            .into_iter()
+            .map(|(demand, reason)| Refused { demand: name(demand), reason })
+            .collect(),
         bound,
         is_best,
     }
 }
 
 /// Members are taken from the demands in order, so that a gang is on few machines.
-fn take(open: &mut std::collections::VecDeque<(usize, u32)>, mut count: u32, here: &mut BTreeMap<usize, u32>) {
+fn take(
+    open: &mut std::collections::VecDeque<(usize, u32)>,
+    mut count: u32,
+    here: &mut BTreeMap<usize, u32>,
+) {
     while count > 0 {
         let Some((demand, left)) = open.front_mut() else { return };
         let taken = count.min(*left);
@@ -244,7 +258,8 @@ fn purchase(market: &Market, bought: &[u32], offering: usize, here: &[(usize, u3
         let all_fit = here.iter().all(|&(demand, members)| {
             let demand = market.demands[demand];
             let price = Some(other.price_per_hour);
-            let fits = problem::misfit(demand, &other.location, other.machine, other.boot_seconds, price).is_none();
+            let fits =
+                problem::misfit(demand, &other.location, other.machine, other.boot_seconds, price).is_none();
             let needs = demand.member.to_array().map(|need| need.saturating_mul(u64::from(members)));
             let has_room = needs.iter().zip(room).all(|(need, has)| *need <= has);
             if has_room {

@@ -120,8 +120,13 @@ impl Search {
             if count > 0 {
                 chosen.push((it.id, count));
             }
-            let complete =
-                self.best(place + 1, less(left, it.need, count), worth + it.worth * f64::from(count), chosen, found);
+            let complete = self.best(
+                place + 1,
+                less(left, it.need, count),
+                worth + it.worth * f64::from(count),
+                chosen,
+                found,
+            );
             if count > 0 {
                 chosen.pop();
             }

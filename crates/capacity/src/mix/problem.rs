@@ -139,7 +139,8 @@ pub fn build(
         let demand = demands[index];
         let allowed = allowed_bins(demand, &bins, offerings, rooms);
         let shares: Vec<u64> = bins.iter().map(|bin| share(demand, bin)).collect();
-        let dearest = bins.iter().enumerate().filter(|&(bin, _)| allowed[bin]).map(|(bin, _)| shares[bin]).max();
+        let dearest =
+            bins.iter().enumerate().filter(|&(bin, _)| allowed[bin]).map(|(bin, _)| shares[bin]).max();
         let at_most = dearest.unwrap_or(0).saturating_mul(u64::from(demand.members));
         let mut own_sides = Vec::new();
         // A ceiling that no placement can reach is none.

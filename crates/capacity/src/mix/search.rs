@@ -177,7 +177,10 @@ impl<'a> Search<'a> {
             Choices::All => self.all_options(item, slack),
         };
         options.sort_by(|a, b| {
-            a.loss.total_cmp(&b.loss).then(b.filling.worth.total_cmp(&a.filling.worth)).then(a.bin.cmp(&b.bin))
+            a.loss
+                .total_cmp(&b.loss)
+                .then(b.filling.worth.total_cmp(&a.filling.worth))
+                .then(a.bin.cmp(&b.bin))
         });
         if let Choices::Best(count) = choices {
             options.truncate(count);
@@ -286,7 +289,8 @@ impl<'a> Search<'a> {
             }
             let candidates = self.candidates(item, bin);
             let worth_min = self.worths.machine(self.problem, bin) - slack - 1e-3;
-            let is_full = |contents: &[(usize, u32)], room: [u64; 3]| self.is_full(&candidates, contents, room);
+            let is_full =
+                |contents: &[(usize, u32)], room: [u64; 3]| self.is_full(&candidates, contents, room);
             let capacity = self.problem.bins[bin].capacity;
             let (fillings, all) = fill::all(capacity, &candidates, worth_min, ALL_STEPS_MAX, &is_full);
             complete &= all;

@@ -8,9 +8,9 @@ use e2e::machines::{Times, billed, claims_by_launch, offer};
 use e2e::objects::{create_namespace, create_queue, create_run, run};
 use e2e::observe::run_status;
 use e2e::wait;
+use test_cluster::TestCluster;
 use test_cluster::karpenter::{Fate, KarpenterSettings, Offerings};
 use test_cluster::platform::{Platform, Service};
-use test_cluster::TestCluster;
 
 const TEAM: &str = "nlp";
 const BOUND: Duration = Duration::from_mins(2);
@@ -43,7 +43,10 @@ async fn a_gang_gets_all_of_its_machines_at_the_lowest_price_and_they_go_when_id
     .await?;
     let machines = billed(cluster.karpenter()?)?;
     ensure!(machines.len() == 3, "{machines:?}");
-    ensure!(machines.iter().all(|it| it.offer.capacity_type == "on-demand"), "spot is for who asks: {machines:?}");
+    ensure!(
+        machines.iter().all(|it| it.offer.capacity_type == "on-demand"),
+        "spot is for who asks: {machines:?}"
+    );
     ensure!(machines.iter().all(|it| it.micros_per_hour == 55_040_000), "{machines:?}");
     wait::until("the run ends", BOUND, || async {
         let status = run_status(&client, TEAM, "train").await?;
@@ -52,7 +55,8 @@ async fn a_gang_gets_all_of_its_machines_at_the_lowest_price_and_they_go_when_id
     })
     .await?;
     wait::until("the machines are given back", BOUND, || async {
-        Ok((claims_by_launch(&client).await?.is_empty() && billed(cluster.karpenter()?)?.is_empty()).then_some(()))
+        Ok((claims_by_launch(&client).await?.is_empty() && billed(cluster.karpenter()?)?.is_empty())
+            .then_some(()))
     })
     .await?;
     cluster.stop().await;
@@ -60,7 +64,8 @@ async fn a_gang_gets_all_of_its_machines_at_the_lowest_price_and_they_go_when_id
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_one_machine_is_not_to_be_had_none_is_kept_and_the_gang_starts_elsewhere() -> anyhow::Result<()> {
+async fn when_one_machine_is_not_to_be_had_none_is_kept_and_the_gang_starts_elsewhere() -> anyhow::Result<()>
+{
     let (cluster, _scheduler, _controllers) = start().await?;
     let client = cluster.admin_client();
     let karpenter = cluster.karpenter()?;

@@ -200,7 +200,10 @@ mod tests {
     #[test]
     fn exactly_one_offer_is_asked_for_and_the_whole_machine() {
         let manifest = manifest(&launch(Purpose::Gang(GangKey::new("nlp", "train"))), 0, &machine(), 7);
-        let mut asked: Vec<String> = manifest["spec"]["requirements"].as_array().unwrap().iter()
+        let mut asked: Vec<String> = manifest["spec"]["requirements"]
+            .as_array()
+            .unwrap()
+            .iter()
             .map(|it| format!("{}={}", it["key"].as_str().unwrap(), it["values"][0].as_str().unwrap()))
             .collect();
         asked.sort();

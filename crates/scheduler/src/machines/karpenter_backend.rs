@@ -31,7 +31,8 @@ impl Karpenter {
     pub fn start(client: Client, writer: ClaimWriter, epoch: i64, changed: Arc<Notify>) -> Self {
         let kind = node_claims();
         let api: Api<DynamicObject> = Api::all_with(client, &kind);
-        let (reader, store) = (reflector::store::Writer::new(kind), watcher::Config::default().labels(LAUNCH_LABEL));
+        let (reader, store) =
+            (reflector::store::Writer::new(kind), watcher::Config::default().labels(LAUNCH_LABEL));
         let claims = reader.as_reader();
         tokio::spawn(async move {
             let events = watcher(api, store).default_backoff().reflect(reader);

@@ -60,7 +60,10 @@ impl Machines {
             node.schedulable = false;
         }
         let mark = reserve::reserved_for(node).cloned();
-        if mark.as_ref().is_some_and(|mark| self.kept.get(mark).is_some_and(|nodes| nodes.contains(&node.name))) {
+        if mark
+            .as_ref()
+            .is_some_and(|mark| self.kept.get(mark).is_some_and(|nodes| nodes.contains(&node.name)))
+        {
             return None;
         }
         self.forget(&node.name);
@@ -248,12 +251,8 @@ mod tests {
     }
 
     fn node(name: &str, is_kept: bool) -> Change {
-        let place = OfferPlace {
-            zone: "a".into(),
-            block: None,
-            rack: None,
-            capacity_type: CapacityType::OnDemand,
-        };
+        let place =
+            OfferPlace { zone: "a".into(), block: None, rack: None, capacity_type: CapacityType::OnDemand };
         let machine = Machine {
             name: "h100".into(),
             instance_type: "h100-8x".into(),
