@@ -44,6 +44,9 @@ pub struct JobFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub checkpoints: Option<String>,
+    /// Whether spot machines may be bought for it, which are cheaper and may be taken away; `false`: nor used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spot: Option<bool>,
     /// How long a node may take to save and leave after it was told to, such as `2m`. Without it, 30 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<String>,
@@ -149,6 +152,7 @@ impl JobFile {
             priority: self.priority.unwrap_or_default(),
             time_limit_seconds: self.time.as_deref().map(duration::parse_seconds).transpose()?,
             checkpoint: self.checkpoints.clone().map(|claim| CheckpointVolume { claim }),
+            spot: self.spot,
             grace_seconds: self.grace_seconds()?,
             retries: self.retries.unwrap_or(0),
             fail_on: self.fail_on.clone(),

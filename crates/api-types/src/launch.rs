@@ -31,18 +31,23 @@ pub fn gang_mark(namespace: &str, gang: &str) -> String {
 }
 
 impl LaunchMark {
-    /// The claim's name: the same each time, so that an order that is repeated orders nothing.
-    pub fn claim_name(&self, index: u32) -> String {
+    /// The launch's name, which all of its claims bear as a label.
+    pub fn launch_name(&self) -> String {
         let whose = match &self.gang {
             Some((namespace, gang)) => gang_mark(namespace, gang),
             None => format!("spare-{:08x}", fnv_1a(&self.machine_type) >> 32),
         };
-        format!("warpyard-{whose}-{}-{index}", self.number)
+        format!("{whose}-{}", self.number)
+    }
+
+    /// The claim's name: the same each time, so that an order that is repeated orders nothing.
+    pub fn claim_name(&self, index: u32) -> String {
+        format!("warpyard-{}-{index}", self.launch_name())
     }
 
     /// The claim's labels.
     pub fn labels(&self) -> BTreeMap<String, String> {
-        let labels = [(LAUNCH_LABEL, self.number.to_string()), (EPOCH_LABEL, self.epoch.to_string())];
+        let labels = [(LAUNCH_LABEL, self.launch_name()), (EPOCH_LABEL, self.epoch.to_string())];
         labels.map(|(key, value)| (key.to_owned(), value)).into()
     }
 
@@ -69,7 +74,7 @@ impl LaunchMark {
         };
         Some(Self {
             gang,
-            number: labels.get(LAUNCH_LABEL)?.parse().ok()?,
+            number: labels.get(LAUNCH_LABEL)?.rsplit_once('-')?.1.parse().ok()?,
             size: annotations.get(LAUNCH_SIZE_ANNOTATION)?.parse().ok()?,
             machine_type: annotations.get(MACHINE_TYPE_ANNOTATION)?.clone(),
             price_micros: annotations.get(PRICE_ANNOTATION)?.parse().ok()?,

@@ -107,7 +107,8 @@ pub const RACK_LABEL: &str = "topology.warpyard.dev/rack";
 pub const GPU_NODE_TAINT: &str = "warpyard.dev/gpu";
 /// Taint on machines that were bought for a gang, until it has started: its value is [`crate::launch::gang_mark`].
 pub const FOR_GANG_TAINT: &str = "warpyard.dev/for-gang";
-/// Label on `NodeClaim`s of ours, and by them on nodes: the launch, by the second in which it was decided.
+/// Label on `NodeClaim`s of ours, and by them on nodes: the launch, by its gang's mark and the second in which it was
+/// decided.
 pub const LAUNCH_LABEL: &str = "warpyard.dev/launch";
 /// Annotation on `NodeClaim`s of ours: the gang that they were bought for, as `namespace/name`.
 pub const FOR_GANG_ANNOTATION: &str = "warpyard.dev/for-gang";

@@ -86,6 +86,11 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = immutable())]
     pub checkpoint: Option<CheckpointVolume>,
+    /// Whether spot machines, which the cloud may take back, are bought for it. `false`: it is not even placed on any that
+    /// are there. Without it none are bought, and those that are there do as well as others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = immutable())]
+    pub spot: Option<bool>,
     /// How long a member may take to save and leave after it was told to, in seconds. Without it, 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]

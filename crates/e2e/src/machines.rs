@@ -43,8 +43,9 @@ pub fn machine_type(instance_type: &str, times: Times) -> anyhow::Result<Machine
         instance_type: instance_type.to_owned(),
         gpu_type: gpu_type.map(str::to_owned),
         gpus: resource(names::GPU_RESOURCE).parse().unwrap_or(0),
-        cpu: resource("cpu"),
-        memory: resource("memory"),
+        // Something of it is the kubelet's.
+        cpu: (resource("cpu").parse::<u32>()? - 1).to_string(),
+        memory: format!("{}Gi", resource("memory").trim_end_matches("Gi").parse::<u32>()? - 8),
         pods: 110,
         boot_seconds: times.boot_seconds,
         idle_seconds: times.idle_seconds,

@@ -9,7 +9,7 @@ use api_types::RunSpec;
 use api_types::names::{
     ATTEMPT_LABEL, CHECKPOINTS_ANNOTATION, GANG_LABEL, GANG_SIZE_ANNOTATION, GPU_NODE_TAINT, GPU_RESOURCE,
     GPU_TYPE_ANNOTATION, METERING_FINALIZER, QUEUE_LABEL, RUN_FINALIZER, RUN_LABEL, SCHEDULER_NAME,
-    SUBMITTED_BY_ANNOTATION,
+    SPOT_ANNOTATION, SUBMITTED_BY_ANNOTATION,
 };
 use api_types::run::Attempt;
 use k8s_openapi::api::batch::v1::{
@@ -203,6 +203,9 @@ fn template(it: &Blueprint<'_>) -> PodTemplateSpec {
     }
     if spec.checkpoint.is_some() {
         annotations.insert(CHECKPOINTS_ANNOTATION.to_owned(), "true".to_owned());
+    }
+    if let Some(spot) = spec.spot {
+        annotations.insert(SPOT_ANNOTATION.to_owned(), spot.to_string());
     }
     if let Some(user) = &it.run.submitted_by {
         annotations.insert(SUBMITTED_BY_ANNOTATION.to_owned(), user.clone());

@@ -68,11 +68,11 @@ fn requirements(machine: &Machine, place: &OfferPlace) -> Vec<Json> {
     asked.map(|(key, value)| json!({ "key": key, "operator": "In", "values": [value] })).collect()
 }
 
+/// The instance type is given, so this decides nothing; Karpenter waits for the devices to be there before it calls a machine
+/// initialized. Not CPU and memory: what pods may use of them is less than what the type has, by how much only the node knows.
 fn requests(machine: &Machine) -> BTreeMap<&'static str, String> {
-    let room = &machine.room;
-    let gpus = (room.gpus > 0).then(|| (names::GPU_RESOURCE, room.gpus.to_string()));
-    let others = [("cpu", format!("{}m", room.cpu_millis)), ("memory", room.memory_bytes.to_string())];
-    gpus.into_iter().chain(others).collect()
+    let gpus = machine.room.gpus;
+    if gpus > 0 { [(names::GPU_RESOURCE, gpus.to_string())].into() } else { [("cpu", "1".to_owned())].into() }
 }
 
 /// What a `NodeClaim` tells; `None` if it is not one of ours.
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_one_offer_is_asked_for_and_the_whole_machine() {
+    fn exactly_one_offer_is_asked_for_with_all_of_its_gpus() {
         let manifest = manifest(&launch(Purpose::Gang(GangKey::new("nlp", "train"))), 0, &machine(), 7);
         let mut asked: Vec<String> = manifest["spec"]["requirements"]
             .as_array()
