@@ -15,7 +15,7 @@ use test_cluster::{BUSYBOX_IMAGE, RealNode, TestCluster};
 
 const TEAM: &str = "nlp";
 const INDEX_LABEL: &str = "batch.kubernetes.io/job-completion-index";
-const BOUND: Duration = Duration::from_mins(4);
+const BOUND: Duration = Duration::from_mins(2);
 
 /// Member 1 of the first attempt fails as soon as it does not hear of member 0 any more.
 const TRAIN: &str = r#"
@@ -36,7 +36,7 @@ async fn who_fails_because_a_machine_is_silent_goes_on_without_it() -> anyhow::R
         .without_kwok()
         .node_lease_seconds(8)
         // Long enough for the other member to fail first, also on a busy machine.
-        .controller_manager_flag("--node-monitor-grace-period=45s")
+        .controller_manager_flag("--node-monitor-grace-period=30s")
         .controller_manager_flag("--node-monitor-period=1s");
     let cluster = cluster.start().await?;
     let client = cluster.admin_client();

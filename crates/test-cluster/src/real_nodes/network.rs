@@ -24,6 +24,9 @@ use crate::process::{Process, ProcessSpec};
 
 /// The cluster's end of every node's link.
 pub(super) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+/// Its hardware address, fixed: else a bridge takes that of one of its ports, and when that node goes all others talk to an
+/// address that is no more.
+const GATEWAY_HARDWARE: &str = "02:00:0a:4d:ff:01";
 /// The API server, as kubelets reach it.
 pub(super) const API_SERVER: SocketAddrV4 = SocketAddrV4::new(GATEWAY, 6443);
 /// The API server, as pods reach it: the address of the Service `kubernetes`, the first of the range of Services.
@@ -81,7 +84,7 @@ impl Network {
             &namespace,
             &format!(
                 "link set lo up
-link add br0 type bridge
+link add br0 address {GATEWAY_HARDWARE} type bridge
 address add {GATEWAY}/24 dev br0
 address add {}/32 dev lo
 address add {DNS}/32 dev lo
