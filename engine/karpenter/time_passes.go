@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log"
 	"os"
@@ -72,7 +73,7 @@ func (c *cloud) forEach(pick func(*machine) bool, act func(*machine)) {
 		}
 	}
 	c.mutex.Unlock()
-	slices.SortFunc(picked, func(a, b *machine) int { return a.Offer.compare(b.Offer) })
+	slices.SortFunc(picked, func(a, b *machine) int { return cmp.Compare(a.Instance, b.Instance) })
 	var all sync.WaitGroup
 	slots := make(chan struct{}, registrationsInFlight)
 	for _, m := range picked {
