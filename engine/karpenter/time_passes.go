@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log"
 	"os"
@@ -72,7 +73,7 @@ func (c *cloud) forEach(pick func(*machine) bool, act func(*machine)) {
 		}
 	}
 	c.mutex.Unlock()
-	slices.SortFunc(picked, func(a, b *machine) int { return a.Offer.compare(b.Offer) })
+	slices.SortFunc(picked, func(a, b *machine) int { return cmp.Compare(a.Instance, b.Instance) })
 	var all sync.WaitGroup
 	slots := make(chan struct{}, registrationsInFlight)
 	for _, m := range picked {
@@ -169,14 +170,15 @@ func (c *cloud) noteEnd(name string, at time.Time, why string) error {
 	return c.record.note(event{Event: eventEnded, At: at, Instance: name, Why: why})
 }
 
-// removeNode asks nobody: the machine is gone, whatever finalizers its Node has.
+// removeNode asks nobody: the machine is gone, whatever finalizers its Node has. They are taken off last, since none can
+// be put on a Node that is being deleted.
 func (c *cloud) removeNode(ctx context.Context, name string) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	if err := c.client.Patch(ctx, node, free); err != nil {
+	if err := c.client.Delete(ctx, node); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return client.IgnoreNotFound(c.client.Delete(ctx, node))
+	free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	return client.IgnoreNotFound(c.client.Patch(ctx, node, free))
 }
 
 // endOrphans ends machines whose claim is gone: the providers of clouds have a controller for it, upstream's KWOK

@@ -218,14 +218,17 @@ pub(crate) async fn remove(client: &Client, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same, with nobody asked who put a finalizer on it.
+/// The same, with nobody asked who put a finalizer on it. It may be gone already.
 pub(crate) async fn remove_by_force(client: &Client, name: &str) -> Result<(), Error> {
     let api: Api<Node> = Api::all(client.clone());
+    let unless_gone = |error| match error {
+        kube::Error::Api(refused) if refused.is_not_found() => Ok(()),
+        source => Err(Error::Kube { what: format!("remove node {name} by force"), source }),
+    };
+    api.delete(name, &DeleteParams::default()).await.map(drop).or_else(unless_gone)?;
+    // Last, since none can be put on a Node that is being deleted.
     let patch = json!({ "metadata": { "finalizers": null } });
-    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
-        .await
-        .map_err(|source| Error::Kube { what: format!("take the finalizers off node {name}"), source })?;
-    remove(client, name).await
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop).or_else(unless_gone)
 }
 
 #[cfg(test)]

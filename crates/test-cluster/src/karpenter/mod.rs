@@ -105,7 +105,7 @@ impl Karpenter {
         }
         // It stands for the cloud too, which removes the Nodes of machines that are gone.
         let kubeconfig = identities.write_kubeconfig(layout, url, NAME, NAME, Some("system:masters"))?;
-        let seconds = |time: Duration| format!("{}ms", time.as_millis());
+        let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
         let requests = settings.requests_per_second;
         let spec = ProcessSpec::new(NAME, engine_bin::find(NAME)?)
             .env("KUBECONFIG", kubeconfig)
@@ -113,8 +113,8 @@ impl Karpenter {
             .env("INSTANCE_TYPES_FILE_PATH", &types)
             .env("DISABLE_LEADER_ELECTION", "true")
             .env("LOG_LEVEL", "info")
-            .env("BATCH_IDLE_DURATION", seconds(settings.batch_idle))
-            .env("BATCH_MAX_DURATION", seconds(settings.batch_max))
+            .env("BATCH_IDLE_DURATION", milliseconds(settings.batch_idle))
+            .env("BATCH_MAX_DURATION", milliseconds(settings.batch_max))
             .env("KUBE_CLIENT_QPS", requests.to_string())
             .env("KUBE_CLIENT_BURST", requests.saturating_mul(2).to_string());
         let spec = match settings.feature_gates.as_str() {
@@ -209,7 +209,8 @@ impl Karpenter {
         Ok(at)
     }
 
-    /// The machine is gone at once, unannounced, and its Node with it.
+    /// The machine is gone at once, unannounced, and its Node with it. Karpenter itself looks for such every two minutes, and
+    /// the claim is there until then, or until somebody deletes it.
     pub async fn crash(&self, node: &str) -> Result<(), Error> {
         self.reclaim(node, Timestamp::now())?;
         // Also when Karpenter's process, which plays the cloud, is away.
