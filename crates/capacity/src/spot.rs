@@ -19,9 +19,10 @@
 //! prices it: a dynamic programme over work left, slack left and the market's age, so that slack is spent where spot is likely
 //! to come back soon and kept where it is not.
 //!
-//! **No flapping.** Each way back costs two changeovers, of money and of slack, which the outlook counts; beyond that a working
-//! on-demand machine is left only for [`decide::LEAVE_GAIN_CHANGEOVERS`] changeovers' worth of expected gain, and a working spot
-//! machine only for a gain of twice what moving costs (see [`decide`]).
+//! **No flapping.** From on-demand to spot and back are two changeovers, of money and of slack: the outlook counts both, so
+//! that on-demand is left only for spot that is expected to last longer than they cost. A machine that is starting is left for
+//! nothing but the guard. A working spot machine is left for another one only if that gains twice what moving costs: with a
+//! changeover `c`, prices `p` and `q` and `h` expected hours, only if `(p - q) · h > 2 · c · (q + the price of slack)`.
 
 pub mod decide;
 pub mod history;

@@ -8,10 +8,6 @@ use super::market::{HourlyPrice, Market, Offering};
 use super::outlook::{Costs, Outlook, Phase, Place};
 use super::run::{Machine, Run, TimeLeft};
 
-/// A working on-demand machine is left only if that is expected to save more than so many changeovers on on-demand cost. The way
-/// to spot and back are two changeovers, which the outlook has counted; this is what forecasts may be wrong by.
-pub const LEAVE_GAIN_CHANGEOVERS: f64 = 0.5;
-
 /// A working spot machine is left for another one only if that saves so many times what moving costs.
 pub const MOVE_GAIN_TIMES: f64 = 2.0;
 
@@ -101,8 +97,7 @@ pub fn decide(run: &Run, market: &Market, history: &History, outlook: &Outlook, 
             }
         }
         Machine::OnDemand { changeover_left_seconds, offering } => {
-            let is_affordable = on_demand.is_some_and(|it| it.name == *offering || it.on_demand.0 > 0);
-            if is_affordable {
+            if market.offering(offering).is_none_or(|it| is_within_ceiling(run, it.on_demand)) {
                 return here.keep_or_leave(*changeover_left_seconds > 0, costs, &spots, history);
             }
         }
@@ -111,13 +106,16 @@ pub fn decide(run: &Run, market: &Market, history: &History, outlook: &Outlook, 
     here.begin(costs, &spots, on_demand, history)
 }
 
+fn is_within_ceiling(run: &Run, price: HourlyPrice) -> bool {
+    run.ceiling.is_none_or(|ceiling| price <= ceiling)
+}
+
 /// Spot within the ceiling and cheaper than on-demand. In the market's order; choices among them break ties by name.
 fn usable_spots<'a>(run: &Run, market: &'a Market, on_demand: Option<&Offering>) -> Vec<&'a Offering> {
     let is_usable = |it: &&Offering| {
-        it.spot.is_some_and(|price| {
-            run.ceiling.is_none_or(|ceiling| price <= ceiling)
-                && on_demand.is_none_or(|on_demand| price < on_demand.on_demand)
-        })
+        it.has_spot
+            && is_within_ceiling(run, it.spot)
+            && on_demand.is_none_or(|on_demand| it.spot < on_demand.on_demand)
     };
     market.offerings.iter().filter(is_usable).collect()
 }
@@ -181,7 +179,7 @@ impl<'a> Here<'a> {
         if is_starting || best.name == current.name {
             return stay;
         }
-        let price = |it: &Offering| it.spot.map_or(f64::INFINITY, HourlyPrice::micros);
+        let price = |it: &Offering| it.spot.micros();
         let hours = expected_seconds(current, history).min(expected_seconds(best, history)) / 3_600.0;
         let gain = (price(current) - price(best)) * hours.min(f64::from(self.run.work_left_seconds) / 3_600.0);
         let needed = MOVE_GAIN_TIMES * self.moving_micros(price(best));
@@ -198,7 +196,9 @@ impl<'a> Here<'a> {
         Decision { why, ..stay }
     }
 
-    /// A working on-demand machine is left for spot, or for waiting, if that gains [`LEAVE_GAIN_CHANGEOVERS`].
+    /// A working on-demand machine is left for spot, or for waiting, if the outlook says that this gains anything: it has counted
+    /// the changeover there and the one back, in money and in slack. There is no further margin, because what a single look gains
+    /// is little even where staying for hours costs much: half a changeover of margin took a sixth of the spot hours in X4.
     fn keep_or_leave(&self, is_starting: bool, costs: Costs, spots: &[&Offering], history: &History) -> Decision {
         let stay = Decision { action: Action::Stay, why: Reason::Working, expected_micros: micros(costs.on_demand) };
         if is_starting {
@@ -209,17 +209,11 @@ impl<'a> Here<'a> {
             Some(best) if costs.spot <= costs.wait => (Action::Spot(best.name.clone()), costs.spot),
             _ => (Action::Wait, costs.wait),
         };
-        let on_demand = self.market.on_demand(self.run.ceiling).map_or(0.0, |it| it.on_demand.micros());
-        let needed = LEAVE_GAIN_CHANGEOVERS * f64::from(self.run.changeover_seconds) / 3_600.0 * on_demand;
-        let gain = costs.on_demand - cost;
-        if gain > needed {
+        if cost < costs.on_demand {
             let why = Reason::Cheapest { next_best_micros: Some(micros(costs.on_demand)) };
             return Decision { action, why, expected_micros: micros(cost) };
         }
         let why = match best_spot {
-            _ if gain > 0.0 => {
-                Reason::NotWorthLeaving { gain_micros: micros(gain), needed_micros: micros(needed) }
-            }
             Some(_) => Reason::Working,
             None => Reason::SpotDry { for_seconds: self.market.standing_seconds },
         };
@@ -255,7 +249,7 @@ impl<'a> Here<'a> {
     /// it. Ties by name.
     fn best_spot<'b>(&self, spots: &[&'b Offering], history: &History) -> Option<&'b Offering> {
         let hourly = |it: &Offering| {
-            let price = it.spot.map_or(f64::INFINITY, HourlyPrice::micros);
+            let price = it.spot.micros();
             price + self.moving_micros(price) * 3_600.0 / expected_seconds(it, history)
         };
         spots

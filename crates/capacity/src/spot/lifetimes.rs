@@ -10,7 +10,7 @@ const AGE_ENDS: [u32; RANGES - 1] = [600, 1_200, 2_400, 4_800, 9_600, 19_200, 38
 pub const RANGES: usize = 8;
 
 /// Evidence about other markets counts no more than so many looks in each range, about nothing (the prior) so many.
-const OTHERS_LOOKS: f64 = 10.0;
+const OTHERS_LOOKS: f64 = 30.0;
 const PRIOR_LOOKS: f64 = 5.0;
 
 /// Before anything was seen: spot lasts four hours on average, and is away for two.

@@ -19,8 +19,10 @@ impl HourlyPrice {
 pub struct Offering {
     /// Its name; ties are broken by it.
     pub name: Arc<str>,
-    /// What a spot machine costs, if one can be had now.
-    pub spot: Option<HourlyPrice>,
+    /// Whether a spot machine can be had now.
+    pub has_spot: bool,
+    /// What it costs, or would cost if there were one.
+    pub spot: HourlyPrice,
     /// For how long spot has been as it is, there or not, as far as it was seen.
     pub standing_seconds: u32,
     /// What an on-demand machine costs.

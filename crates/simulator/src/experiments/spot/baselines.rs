@@ -58,5 +58,5 @@ fn progress_over_line(contract: Contract, run: &Run, in_seconds: u32) -> bool {
 
 /// Ties by name.
 fn cheapest_spot(market: &Market) -> Option<&Offering> {
-    market.offerings.iter().filter(|it| it.spot.is_some()).min_by_key(|it| (it.spot, &it.name))
+    market.offerings.iter().filter(|it| it.has_spot).min_by_key(|it| (it.spot, &it.name))
 }

@@ -6,7 +6,7 @@ use super::region::{Past, Region};
 use super::world::Contract;
 
 /// The outlook is computed anew so often, with all that was seen until then.
-const RELEARN_SECONDS: u32 = 12 * 3_600;
+const RELEARN_SECONDS: u32 = 6 * 3_600;
 
 /// What it knows.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl<'a> Buyer<'a> {
     pub fn buy(&mut self, contract: Contract, run: &Run, market: &Market, tick: usize) -> Action {
         let tick_seconds = self.region.tick_seconds;
         let at = self.region.start + i64::from(tick_seconds) * i64::try_from(tick).unwrap_or(0);
-        self.history.look(at, market.offerings.iter().map(|it| (&it.name, it.spot.is_some())));
+        self.history.look(at, market.offerings.iter().map(|it| (&it.name, it.has_spot)));
         let now = at + i64::from(tick_seconds);
         let mut market = market.clone();
         market.standing_seconds = self.history.standing_seconds(now);
@@ -43,15 +43,15 @@ impl<'a> Buyer<'a> {
     }
 
     fn outlook(&self, contract: Contract, run: &Run, market: &Market) -> Outlook {
-        let spot = market.offerings.iter().filter_map(|it| it.spot).min();
+        // The cheapest that there is, or would be.
+        let spot = market.offerings.iter().min_by_key(|it| (!it.has_spot, it.spot)).map(|it| it.spot.micros());
         let on_demand = self.region.on_demand.micros();
-        let first = self.region.zones.iter().filter_map(|zone| zone.spot.iter().flatten().next()).min();
         let stakes = Stakes {
             work_seconds: run.work_left_seconds,
             slack_seconds: u32::try_from(run.laxity_seconds()).unwrap_or(0),
             changeover_seconds: contract.changeover_seconds,
             guard_seconds: u32::try_from(run.guard_seconds(self.region.tick_seconds)).unwrap_or(0),
-            spot_micros: spot.or(first.copied()).map_or(on_demand, capacity::spot::HourlyPrice::micros),
+            spot_micros: spot.unwrap_or(on_demand),
             on_demand_micros: on_demand,
         };
         Outlook::new(stakes, &self.history.lifetimes().chances(self.elsewhere, stakes.step_seconds()))

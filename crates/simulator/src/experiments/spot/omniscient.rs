@@ -32,7 +32,8 @@ pub fn omniscient(region: &Region, contract: Contract, unit_seconds: u32) -> Bes
         if machine == 0 {
             Some(region.on_demand.micros())
         } else {
-            region.zones[machine - 1].spot[at].map(capacity::spot::HourlyPrice::micros)
+            let zone = &region.zones[machine - 1];
+            zone.available[at].then(|| zone.prices[at].micros())
         }
     };
     let never = Best { micros: f64::INFINITY, spot_hours: 0.0 };

@@ -27,14 +27,16 @@ pub struct Region {
 pub struct Zone {
     /// Its name.
     pub name: Arc<str>,
-    /// Spot's price, look by look; none where there was none.
-    pub spot: Vec<Option<HourlyPrice>>,
+    /// Whether there was spot, look by look.
+    pub available: Vec<bool>,
+    /// Its price, look by look, or the one for all.
+    pub prices: Vec<HourlyPrice>,
 }
 
 impl Region {
     /// How many looks there are.
     pub fn ticks(&self) -> usize {
-        self.zones.iter().map(|zone| zone.spot.len()).min().unwrap_or(0)
+        self.zones.iter().map(|zone| zone.available.len()).min().unwrap_or(0)
     }
 }
 
@@ -48,10 +50,10 @@ pub fn regions(
     let mut regions: BTreeMap<u32, Region> = BTreeMap::new();
     for window in windows.iter().filter(|window| is_in(&window.zone)) {
         let price = |tick: usize| window.spot_micros.get(tick).map_or(spot, |micros| HourlyPrice(*micros));
-        let look = |(tick, is_up): (usize, &bool)| is_up.then(|| price(tick));
         let zone = Zone {
             name: window.zone.clone(),
-            spot: window.available.iter().enumerate().map(look).collect(),
+            available: window.available.clone(),
+            prices: (0..window.available.len()).map(price).collect(),
         };
         let region = regions.entry(window.number).or_insert_with(|| Region {
             number: window.number,

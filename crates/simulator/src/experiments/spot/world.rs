@@ -71,7 +71,8 @@ pub fn live(
 fn market(region: &Region, tick: usize) -> Market {
     let offering = |zone: &super::region::Zone| Offering {
         name: zone.name.clone(),
-        spot: zone.spot[tick],
+        has_spot: zone.available[tick],
+        spot: zone.prices[tick],
         standing_seconds: 0,
         on_demand: region.on_demand,
     };
@@ -80,7 +81,7 @@ fn market(region: &Region, tick: usize) -> Market {
 
 fn lose_machine(run: &mut Run, market: &Market) {
     if let Machine::Spot { offering, .. } = &run.machine
-        && market.offering(offering).is_none_or(|it| it.spot.is_none())
+        && market.offering(offering).is_none_or(|it| !it.has_spot)
     {
         run.machine = Machine::Nothing;
     }
@@ -100,7 +101,7 @@ fn act(run: &mut Run, market: &Market, action: Action, outcome: &mut Outcome) ->
         Machine::Nothing => None,
         Machine::Spot { offering, changeover_left_seconds } => {
             outcome.launches += is_new(*changeover_left_seconds);
-            let price = market.offering(offering).and_then(|it| it.spot);
+            let price = market.offering(offering).filter(|it| it.has_spot).map(|it| it.spot);
             assert!(price.is_some(), "a buyer took spot of {offering}, which has none");
             price
         }
