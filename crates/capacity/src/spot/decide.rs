@@ -79,7 +79,13 @@ pub struct Decision {
 }
 
 /// Decides for the time until the next look, at most `tick_seconds` from now.
-pub fn decide(run: &Run, market: &Market, history: &History, outlook: &Outlook, tick_seconds: u32) -> Decision {
+pub fn decide(
+    run: &Run,
+    market: &Market,
+    history: &History,
+    outlook: &Outlook,
+    tick_seconds: u32,
+) -> Decision {
     let on_demand = market.on_demand(run.ceiling);
     let spots = usable_spots(run, market, on_demand);
     let here = Here::new(run, market, outlook, &spots);
@@ -158,10 +164,9 @@ impl<'a> Here<'a> {
     fn new(run: &'a Run, market: &'a Market, outlook: &'a Outlook, spots: &[&Offering]) -> Self {
         let phase = Phase::of(!spots.is_empty(), market.standing_seconds);
         let place = match &run.machine {
-            Machine::Nothing => Place::Nothing,
             Machine::OnDemand { .. } => Place::OnDemand,
             Machine::Spot { offering, .. } if spots.iter().any(|it| it.name == *offering) => Place::Spot,
-            Machine::Spot { .. } => Place::Nothing,
+            Machine::Nothing | Machine::Spot { .. } => Place::Nothing,
         };
         let work = i64::from(run.work_left_seconds);
         Self { run, market, outlook, phase, place, work, slack: run.laxity_seconds() }
@@ -173,18 +178,30 @@ impl<'a> Here<'a> {
 
     /// A working spot machine is left only for one so much cheaper that the move pays [`MOVE_GAIN_TIMES`] over: the gain is the
     /// difference in price for as long as both are expected to last, the cost a changeover at the new price and its slack.
-    fn keep_or_move(&self, current: &Offering, is_starting: bool, spots: &[&Offering], history: &History) -> Decision {
-        let stay = Decision { action: Action::Stay, why: Reason::Working, expected_micros: micros(self.costs().spot) };
+    fn keep_or_move(
+        &self,
+        current: &Offering,
+        is_starting: bool,
+        spots: &[&Offering],
+        history: &History,
+    ) -> Decision {
+        let stay = Decision {
+            action: Action::Stay,
+            why: Reason::Working,
+            expected_micros: micros(self.costs().spot),
+        };
         let Some(best) = self.best_spot(spots, history) else { return stay };
         if is_starting || best.name == current.name {
             return stay;
         }
         let price = |it: &Offering| it.spot.micros();
         let hours = expected_seconds(current, history).min(expected_seconds(best, history)) / 3_600.0;
-        let gain = (price(current) - price(best)) * hours.min(f64::from(self.run.work_left_seconds) / 3_600.0);
+        let gain =
+            (price(current) - price(best)) * hours.min(f64::from(self.run.work_left_seconds) / 3_600.0);
         let needed = MOVE_GAIN_TIMES * self.moving_micros(price(best));
         if gain > needed {
-            let expected_micros = stay.expected_micros.saturating_sub(micros(gain - needed / MOVE_GAIN_TIMES));
+            let expected_micros =
+                stay.expected_micros.saturating_sub(micros(gain - needed / MOVE_GAIN_TIMES));
             let why = Reason::Cheapest { next_best_micros: Some(stay.expected_micros) };
             return Decision { action: Action::Spot(best.name.clone()), why, expected_micros };
         }
@@ -199,8 +216,15 @@ impl<'a> Here<'a> {
     /// A working on-demand machine is left for spot, or for waiting, if the outlook says that this gains anything: it has counted
     /// the changeover there and the one back, in money and in slack. There is no further margin, because what a single look gains
     /// is little even where staying for hours costs much: half a changeover of margin took a sixth of the spot hours in X4.
-    fn keep_or_leave(&self, is_starting: bool, costs: Costs, spots: &[&Offering], history: &History) -> Decision {
-        let stay = Decision { action: Action::Stay, why: Reason::Working, expected_micros: micros(costs.on_demand) };
+    fn keep_or_leave(
+        &self,
+        is_starting: bool,
+        costs: Costs,
+        spots: &[&Offering],
+        history: &History,
+    ) -> Decision {
+        let stay =
+            Decision { action: Action::Stay, why: Reason::Working, expected_micros: micros(costs.on_demand) };
         if is_starting {
             return stay;
         }
@@ -221,7 +245,13 @@ impl<'a> Here<'a> {
     }
 
     /// Without a machine: the cheapest of all; ties go to spot, then to waiting.
-    fn begin(&self, costs: Costs, spots: &[&Offering], on_demand: Option<&Offering>, history: &History) -> Decision {
+    fn begin(
+        &self,
+        costs: Costs,
+        spots: &[&Offering],
+        on_demand: Option<&Offering>,
+        history: &History,
+    ) -> Decision {
         let mut options = Vec::new();
         if let Some(best) = self.best_spot(spots, history) {
             // Without on-demand to fall back on, spot is right whatever it costs.
@@ -252,10 +282,9 @@ impl<'a> Here<'a> {
             let price = it.spot.micros();
             price + self.moving_micros(price) * 3_600.0 / expected_seconds(it, history)
         };
-        spots
-            .iter()
-            .copied()
-            .min_by(|left, right| hourly(left).total_cmp(&hourly(right)).then_with(|| left.name.cmp(&right.name)))
+        spots.iter().copied().min_by(|left, right| {
+            hourly(left).total_cmp(&hourly(right)).then_with(|| left.name.cmp(&right.name))
+        })
     }
 
     /// What a move costs: a changeover at the price of the new machine, and the slack that it takes.

@@ -48,10 +48,9 @@ impl Tally {
                 step_seconds
             };
             let prior = (mean_look / prior_seconds).min(1.0);
-            let elsewhere =
-                (others.ended[range] + PRIOR_LOOKS * prior) / (others.looks[range] + PRIOR_LOOKS);
-            let here =
-                (self.ended[range] + OTHERS_LOOKS * elsewhere) / (self.looks[range] + OTHERS_LOOKS);
+            let elsewhere = (others.ended[range] + PRIOR_LOOKS * prior) / (others.looks[range] + PRIOR_LOOKS);
+            let weight = (others.looks[range] + PRIOR_LOOKS).min(OTHERS_LOOKS);
+            let here = (self.ended[range] + weight * elsewhere) / (self.looks[range] + weight);
             // Between looks nothing is known; over n looks it lasts with the n-th power.
             1.0 - (1.0 - here.clamp(0.001, 0.98)).powf(step_seconds / mean_look.max(1.0))
         })

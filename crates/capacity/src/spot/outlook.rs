@@ -89,14 +89,14 @@ impl Outlook {
         let step = stakes.step_seconds();
         let work_steps = stakes.work_seconds.div_ceil(step).min(WORK_STEPS_MAX) as usize;
         let slack_steps = stakes.slack_seconds.div_ceil(step).min(SLACK_STEPS_MAX) as usize;
-        let states = (work_steps + 1) * (slack_steps + 1) * PHASES * PLACES;
+        let values = (work_steps + 1) * (slack_steps + 1) * PHASES * PLACES;
         let mut outlook = Self {
             stakes,
             step_seconds: f64::from(step),
             slack_steps,
             turns: turns(chances),
             moved: narrow(chances.moved),
-            values: vec![0.0; states],
+            values: vec![0.0; values],
         };
         for work in 1..=work_steps {
             for slack in 0..=slack_steps {
@@ -124,11 +124,11 @@ impl Outlook {
             paid + self.expected(work - done, slack - lost, phase, to)
         };
         let is_safe = slack >= i64::from(self.stakes.guard_seconds);
-        let if_safe = |cost: f64| if is_safe { cost } else { f64::INFINITY };
+        let unless_unsafe = |cost: f64| if is_safe { cost } else { f64::INFINITY };
         Costs {
-            wait: if_safe(self.expected(work, slack - step, phase, Place::Nothing)),
+            wait: unless_unsafe(self.expected(work, slack - step, phase, Place::Nothing)),
             spot: if phase.is_up() {
-                if_safe(after(Place::Spot, self.stakes.spot_micros))
+                unless_unsafe(after(Place::Spot, self.stakes.spot_micros))
             } else {
                 f64::INFINITY
             },

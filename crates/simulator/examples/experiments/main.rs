@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use placement::Policy;
 use simulator::policies;
 
-const NAMES: [&str; 11] = ["synthetic", "x1", "x2", "x3", "x4", "x5", "eta", "why", "thrash", "energy", "million"];
+const NAMES: [&str; 11] =
+    ["synthetic", "x1", "x2", "x3", "x4", "x5", "eta", "why", "thrash", "energy", "million"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut traces, mut quick, mut names) = (PathBuf::from("../shared/traces"), false, Vec::new());

@@ -5,7 +5,9 @@ use std::error::Error;
 use std::path::Path;
 
 use capacity::spot::HourlyPrice;
-use simulator::experiments::spot::{Baseline, Buyer, Contract, Outcome, Past, Region, live, omniscient, regions};
+use simulator::experiments::spot::{
+    Baseline, Buyer, Contract, Outcome, Past, Region, live, omniscient, regions,
+};
 use simulator::traces::spot as traces;
 
 use crate::{figure, read};
@@ -50,10 +52,7 @@ pub fn spot_deadline(folder: &Path, quick: bool) -> Result<(), Box<dyn Error>> {
         misses += rows.row("ours").iter().filter(|it| it.is_late).count();
         if deadline == 60 {
             let spot = |name: &str| mean(rows.row(name), |it| it.spot_hours);
-            println!(
-                "figure x4.d60.spot_hours {:.2} h  (bar 24.0)",
-                spot("ours"),
-            );
+            println!("figure x4.d60.spot_hours {:.2} h  (bar 24.0)", spot("ours"),);
         }
     }
     println!("figure x4.deadline_misses {misses} windows  (bar 0)");
@@ -64,7 +63,9 @@ pub fn spot_deadline(folder: &Path, quick: bool) -> Result<(), Box<dyn Error>> {
 pub fn spot_multizone(folder: &Path, quick: bool) -> Result<(), Box<dyn Error>> {
     let windows = traces::read_multi(&read(&folder.join("multi_zone_windows_with_prices.csv.zst"))?)?;
     let past = Past::of(&windows);
-    for (prefix, id, bar) in [("us-east-1", "us_east_1", 35), ("us-east-2", "us_east_2", 60), ("us-west-2", "us_west_2", 68)] {
+    for (prefix, id, bar) in
+        [("us-east-1", "us_east_1", 35), ("us-east-2", "us_east_2", 60), ("us-west-2", "us_west_2", 68)]
+    {
         let all = regions(&windows, |name| name.starts_with(prefix), ON_DEMAND, SPOT);
         let mut rows = Rows::default();
         for region in all.iter().step_by(if quick { 10 } else { 1 }) {
@@ -77,7 +78,11 @@ pub fn spot_multizone(folder: &Path, quick: bool) -> Result<(), Box<dyn Error>> 
             rows.measure(region, contract, &past, 195);
         }
         eprint!("{}", rows.table(prefix));
-        figure(&format!("x5.{id}.saving_percent"), rows.saving_percent("ours"), &format!("bar {bar}; {} misses", rows.row("ours").iter().filter(|it| it.is_late).count()));
+        figure(
+            &format!("x5.{id}.saving_percent"),
+            rows.saving_percent("ours"),
+            &format!("bar {bar}; {} misses", rows.row("ours").iter().filter(|it| it.is_late).count()),
+        );
     }
     Ok(())
 }
@@ -88,7 +93,9 @@ struct Rows(BTreeMap<&'static str, Vec<Outcome>>);
 impl Rows {
     fn measure(&mut self, region: &Region, contract: Contract, past: &Past, unit: u32) {
         for (name, baseline) in BASELINES {
-            let outcome = live(region, contract, |run, market, _| baseline.buy(contract, region.tick_seconds, run, market));
+            let outcome = live(region, contract, |run, market, _| {
+                baseline.buy(contract, region.tick_seconds, run, market)
+            });
             self.0.entry(name).or_default().push(outcome);
         }
         let elsewhere = past.elsewhere(&region.zones, region.start);
@@ -96,13 +103,13 @@ impl Rows {
         let outcome = live(region, contract, |run, market, tick| buyer.buy(contract, run, market, tick));
         self.0.entry("ours").or_default().push(outcome);
         if std::env::var("NO_ORACLE").is_err() {
-        let best = omniscient(region, contract, unit);
-        self.0.entry("omniscient").or_default().push(Outcome {
-            spot_hours: best.spot_hours,
-            on_demand_hours: 48.0 - best.spot_hours,
-            micros: best.micros,
-            ..Outcome::default()
-        });
+            let best = omniscient(region, contract, unit);
+            self.0.entry("omniscient").or_default().push(Outcome {
+                spot_hours: best.spot_hours,
+                on_demand_hours: 48.0 - best.spot_hours,
+                micros: best.micros,
+                ..Outcome::default()
+            });
         }
     }
     fn merge(&mut self, other: Self) {
@@ -121,8 +128,12 @@ impl Rows {
         for (name, all) in &self.0 {
             text += &format!(
                 "  {name:26} spot {:5.2} on-demand {:5.2} changeovers {:4.2} h, launches {:4.1}, misses {}, saving {:.1} %\n",
-                mean(all, |it| it.spot_hours), mean(all, |it| it.on_demand_hours), mean(all, |it| it.changeover_hours), mean(all, |it| f64::from(it.launches)),
-                all.iter().filter(|it| it.is_late).count(), self.saving_percent(name)
+                mean(all, |it| it.spot_hours),
+                mean(all, |it| it.on_demand_hours),
+                mean(all, |it| it.changeover_hours),
+                mean(all, |it| f64::from(it.launches)),
+                all.iter().filter(|it| it.is_late).count(),
+                self.saving_percent(name)
             );
         }
         text

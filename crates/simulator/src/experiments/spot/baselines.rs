@@ -39,7 +39,8 @@ impl Baseline {
         let Self::UniformProgress { takes_spot_at_once } = self else {
             return if is_on_demand { Action::Stay } else { spot.unwrap_or(Action::Wait) };
         };
-        let is_ahead = progress_over_line(contract, run, if is_on_demand { 2 * contract.changeover_seconds } else { 0 });
+        let is_ahead =
+            progress_over_line(contract, run, if is_on_demand { 2 * contract.changeover_seconds } else { 0 });
         match spot {
             Some(spot) if !is_on_demand || takes_spot_at_once || is_ahead => spot,
             _ if is_ahead => Action::Wait,

@@ -44,7 +44,8 @@ impl<'a> Buyer<'a> {
 
     fn outlook(&self, contract: Contract, run: &Run, market: &Market) -> Outlook {
         // The cheapest that there is, or would be.
-        let spot = market.offerings.iter().min_by_key(|it| (!it.has_spot, it.spot)).map(|it| it.spot.micros());
+        let spot =
+            market.offerings.iter().min_by_key(|it| (!it.has_spot, it.spot)).map(|it| it.spot.micros());
         let on_demand = self.region.on_demand.micros();
         let stakes = Stakes {
             work_seconds: run.work_left_seconds,

@@ -24,7 +24,8 @@ pub fn omniscient(region: &Region, contract: Contract, unit_seconds: u32) -> Bes
     let ticks = region.ticks().min((contract.deadline_seconds / region.tick_seconds) as usize);
     let hours = f64::from(unit_seconds) / 3_600.0;
     // Machines: none, on-demand, and one per zone. What is left of a changeover: none, or all but so many ticks.
-    let left_of: Vec<usize> = (0..=changeover.div_ceil(tick)).map(|gone| changeover.saturating_sub(gone * tick)).collect();
+    let left_of: Vec<usize> =
+        (0..=changeover.div_ceil(tick)).map(|gone| changeover.saturating_sub(gone * tick)).collect();
     let (starts, machines) = (left_of.len(), region.zones.len() + 1);
     let states = 1 + machines * starts;
     let state = |machine: usize, gone: usize| 1 + machine * starts + gone;
