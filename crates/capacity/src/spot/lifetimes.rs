@@ -1,13 +1,15 @@
 //! How long spot lasts and how long it stays away: chances by age, counted from looks in the past.
 //!
 //! Both are far from memoryless: what has lasted a day will last, and of outages most are over in minutes while some take days.
-//! So there is one chance for each range of ages. Ranges double, so that eight of them cover ten minutes to many hours.
+//! So there is one chance for each range of ages. Ranges grow by about half, so that thirteen cover ten minutes to many
+//! hours.
 
 /// Upper ends of the ranges of ages, in seconds; the last range has none.
-const AGE_ENDS: [u32; RANGES - 1] = [600, 1_200, 2_400, 4_800, 9_600, 19_200, 38_400];
+const AGE_ENDS: [u32; RANGES - 1] =
+    [600, 1_200, 1_800, 2_400, 3_600, 4_800, 7_200, 9_600, 14_400, 19_200, 28_800, 43_200];
 
 /// How many ranges of ages there are.
-pub const RANGES: usize = 8;
+pub const RANGES: usize = 13;
 
 /// Evidence about other markets counts no more than so many looks in each range, about nothing (the prior) so many.
 const OTHERS_LOOKS: f64 = 30.0;

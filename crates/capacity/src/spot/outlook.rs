@@ -4,10 +4,10 @@
 //! waits; a launch takes its changeover out of the step; then the market gets older or turns, by its [`Chances`]. A state is
 //!
 //! ```text
-//!   work left (256 at most) × slack left (128 at most) × market (there or away, 8 ages) × machine (none, on-demand, spot)
+//!   work left (256 at most) × slack left (128 at most) × market (there or away, 13 ages) × machine (none, on-demand, spot)
 //! ```
 //!
-//! which are at most 257 · 129 · 16 · 3 = 1.6 million numbers of 4 bytes, filled once in some ten milliseconds.
+//! which are at most 257 · 129 · 26 · 3 = 2.6 million numbers of 4 bytes, filled once in some tens of milliseconds.
 
 use super::lifetimes::{Chances, RANGES, range_of};
 

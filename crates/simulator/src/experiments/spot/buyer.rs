@@ -3,7 +3,6 @@
 use capacity::spot::{Action, History, Lifetimes, Market, Outlook, Run, Stakes, decide};
 
 use super::region::{Past, Region};
-use super::world::Contract;
 
 /// The outlook is computed anew so often, with all that was seen until then.
 const RELEARN_SECONDS: u32 = 6 * 3_600;
@@ -13,18 +12,19 @@ const RELEARN_SECONDS: u32 = 6 * 3_600;
 pub struct Buyer<'a> {
     region: &'a Region,
     history: History,
-    elsewhere: &'a Lifetimes,
+    elsewhere: Lifetimes,
     outlook: Option<(usize, Outlook)>,
 }
 
 impl<'a> Buyer<'a> {
     /// Knows what was before the window.
-    pub fn new(region: &'a Region, past: &Past, elsewhere: &'a Lifetimes) -> Self {
-        Self { region, history: past.history(&region.zones, region.start), elsewhere, outlook: None }
+    pub fn new(region: &'a Region, past: &Past) -> Self {
+        let history = past.history(&region.zones, region.start);
+        Self { region, history, elsewhere: past.elsewhere(&region.zones, region.start), outlook: None }
     }
 
     /// Looks at the market and decides.
-    pub fn buy(&mut self, contract: Contract, run: &Run, market: &Market, tick: usize) -> Action {
+    pub fn buy(&mut self, run: &Run, market: &Market, tick: usize) -> Action {
         let tick_seconds = self.region.tick_seconds;
         let at = self.region.start + i64::from(tick_seconds) * i64::try_from(tick).unwrap_or(0);
         self.history.look(at, market.offerings.iter().map(|it| (&it.name, it.has_spot)));
@@ -36,13 +36,13 @@ impl<'a> Buyer<'a> {
         }
         let epoch = tick / (RELEARN_SECONDS / tick_seconds) as usize;
         if self.outlook.as_ref().is_none_or(|(made, _)| *made != epoch) {
-            self.outlook = Some((epoch, self.outlook(contract, run, &market)));
+            self.outlook = Some((epoch, self.outlook(run, &market)));
         }
         let Some((_, outlook)) = &self.outlook else { return Action::Wait };
         decide(run, &market, &self.history, outlook, tick_seconds).action
     }
 
-    fn outlook(&self, contract: Contract, run: &Run, market: &Market) -> Outlook {
+    fn outlook(&self, run: &Run, market: &Market) -> Outlook {
         // The cheapest that there is, or would be.
         let spot =
             market.offerings.iter().min_by_key(|it| (!it.has_spot, it.spot)).map(|it| it.spot.micros());
@@ -50,11 +50,11 @@ impl<'a> Buyer<'a> {
         let stakes = Stakes {
             work_seconds: run.work_left_seconds,
             slack_seconds: u32::try_from(run.laxity_seconds()).unwrap_or(0),
-            changeover_seconds: contract.changeover_seconds,
+            changeover_seconds: run.changeover_seconds,
             guard_seconds: u32::try_from(run.guard_seconds(self.region.tick_seconds)).unwrap_or(0),
             spot_micros: spot.unwrap_or(on_demand),
             on_demand_micros: on_demand,
         };
-        Outlook::new(stakes, &self.history.lifetimes().chances(self.elsewhere, stakes.step_seconds()))
+        Outlook::new(stakes, &self.history.lifetimes().chances(&self.elsewhere, stakes.step_seconds()))
     }
 }

@@ -19,6 +19,8 @@ mod baselines;
 mod buyer;
 mod omniscient;
 mod region;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use baselines::Baseline;
