@@ -14,6 +14,7 @@
 //! | `claim.rs` | what was ordered |
 //! | `mix.rs` | the cheapest machines for demands, with a bound that proves it |
 //! | `pools.rs` | gangs of one, for which pools buy |
+//! | `spot.rs` | when spot, when on demand, so that no deadline is missed |
 //! | `reserve.rs` | machines are kept for the gang that they were bought for |
 //! | `memory.rs` | what failed, what is under way, what is idle since when |
 
@@ -30,6 +31,7 @@ pub mod offering;
 pub mod pools;
 pub mod reserve;
 pub mod spares;
+pub mod spot;
 #[cfg(test)]
 mod testing;
 

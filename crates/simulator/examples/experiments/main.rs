@@ -10,6 +10,7 @@
 mod made_up;
 mod openb_saturation;
 mod philly;
+mod spot;
 mod synthetic;
 
 use std::error::Error;
@@ -20,7 +21,8 @@ use std::path::{Path, PathBuf};
 use placement::Policy;
 use simulator::policies;
 
-const NAMES: [&str; 9] = ["synthetic", "x1", "x2", "x3", "eta", "why", "thrash", "energy", "million"];
+const NAMES: [&str; 11] =
+    ["synthetic", "x1", "x2", "x3", "x4", "x5", "eta", "why", "thrash", "energy", "million"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut traces, mut quick, mut names) = (PathBuf::from("../shared/traces"), false, Vec::new());
@@ -59,6 +61,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if wanted("x3") {
         philly::philly_quota_vs_pool(&traces.join("philly-compact"), quick)?;
+    }
+    if wanted("x4") {
+        spot::spot_deadline(&traces.join("spot-cant-be-late"), quick)?;
+    }
+    if wanted("x5") {
+        spot::spot_multizone(&traces.join("spot-cant-be-late"), quick)?;
     }
     if wanted("thrash") {
         made_up::week_of_reclaim(if quick { 1..2 } else { 1..11 })?;

@@ -4,6 +4,7 @@
 mod days;
 pub mod energy;
 pub mod eta;
+pub mod spot;
 pub mod thrash;
 pub mod why;
 pub mod x1;

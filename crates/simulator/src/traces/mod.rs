@@ -3,6 +3,7 @@
 pub mod json_lines;
 pub mod openb;
 pub mod philly;
+pub mod spot;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
