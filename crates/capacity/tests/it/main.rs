@@ -1,0 +1,5 @@
+mod cases;
+mod judge;
+mod mixes;
+mod solver;
+mod verdict;
