@@ -6,7 +6,8 @@ use super::Market;
 use super::bound::{self, Worths};
 use super::explain::{self, Refusal};
 use super::problem::{self, Problem};
-use super::search::{self, Choices, Effort, Found, Pass, Solution};
+use super::search::{self, Found, Pass};
+use super::state::Solution;
 
 /// Those who are served, how, and those who are not.
 pub struct Admitted {
@@ -21,8 +22,8 @@ pub struct Admitted {
 /// Decides who is served.
 pub fn admit(market: &Market) -> Admitted {
     let mut refused: BTreeMap<usize, Refusal> = BTreeMap::new();
-    for (index, demand) in market.demands.iter().enumerate() {
-        if let Some(reason) = explain::never(market, demand) {
+    for index in 0..market.demands.len() {
+        if let Some(reason) = explain::never(market, index) {
             refused.insert(index, reason);
         }
     }
@@ -65,7 +66,7 @@ fn serve(market: &Market, served: &[usize], refused: &BTreeMap<usize, Refusal>) 
     let problem = build(market, served);
     let worths = bound::worths(&problem, LINEAR_WORK_MAX);
     let Found { solution, is_proven } =
-        search::search(&problem, &worths, problem.budget, &effort(&problem, 0));
+        search::search(&problem, &worths, problem.budget, 0, SMALL);
     let solution = solution?;
     Some(Admitted { bound: worths.bound.min(solution.cost), problem, is_best: is_proven, solution, refused: refused.clone() })
 }
@@ -90,26 +91,21 @@ pub fn cost_to_serve(market: &Market, served: &[usize], budget: Option<u64>) -> 
     let problem = build(market, served);
     let worths: Worths = bound::worths(&problem, LINEAR_WORK_MAX);
     let good_enough = budget.unwrap_or(u64::MAX);
-    let found = search::search(&problem, &worths, budget, &effort(&problem, good_enough));
+    let found = search::search(&problem, &worths, budget, good_enough, SMALL);
     found.solution.map(|solution| solution.cost)
 }
 
 fn build(market: &Market, served: &[usize]) -> Problem {
-    problem::build(served, &market.demands, &market.offerings, &market.rooms, market.limits)
+    problem::build(market, served)
 }
 
 /// Multiplications: some twenty milliseconds.
 const LINEAR_WORK_MAX: u64 = 20_000_000;
 
-fn effort(problem: &Problem, good_enough: u64) -> Effort {
-    let small = problem.items.len() * problem.bins.len() <= 2_000;
-    Effort { passes: if small { SMALL } else { LARGE }, good_enough }
-}
-
 const SMALL: &[Pass] = &[
-    Pass { choices: Choices::Best(1), nodes_max: 1_000 },
-    Pass { choices: Choices::Best(3), nodes_max: 1_000 },
-    Pass { choices: Choices::All, nodes_max: 20_000 },
+    Pass::Few { choices: 1, nodes_max: 1_000 },
+    Pass::Few { choices: 3, nodes_max: 1_000 },
+    Pass::Again { nodes_each: 100, nodes_max: 10_000 },
+    Pass::All { nodes_max: 20_000 },
+    Pass::Again { nodes_each: 1_000, nodes_max: 20_000 },
 ];
-
-const LARGE: &[Pass] = &[Pass { choices: Choices::Best(1), nodes_max: 10_000 }];

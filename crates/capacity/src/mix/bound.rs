@@ -125,8 +125,7 @@ impl<'a> Programme<'a> {
             let mut alone: Vec<(f64, usize, u32)> = (0..self.problem.bins.len())
                 .filter(|&bin| class.allowed[bin])
                 .map(|bin| {
-                    let it = Candidate { id: index, need: class.need, most: class.count, worth: 0.0 };
-                    let count = class.count.min(fill::fitting(&it, self.problem.bins[bin].capacity));
+                    let count = class.count.min(fill::fitting(class.need, self.problem.bins[bin].capacity));
                     (float(self.problem.bins[bin].price) / f64::from(count.max(1)), bin, count)
                 })
                 .collect();

@@ -35,8 +35,20 @@ pub fn best(capacity: [u64; 3], candidates: &mut Vec<Candidate>, steps_max: u32)
     Best { filling: found, worth_at_most }
 }
 
-/// All contents with the first candidate in them, worth more than `worth_min`, to which `may_stay_open` lets nothing be added;
-/// at most so many steps. Says whether these are all.
+/// The contents of the largest worth that hold one of the first candidate.
+pub fn best_with_first(capacity: [u64; 3], candidates: &mut Vec<Candidate>, steps_max: u32) -> Filling {
+    let first = candidates[0];
+    candidates[0].most -= 1;
+    let mut filling = best(less(capacity, first.need, 1), candidates, steps_max).filling;
+    filling.worth += first.worth;
+    match filling.contents.iter_mut().find(|(id, _)| *id == first.id) {
+        Some((_, count)) => *count += 1,
+        None => filling.contents.push((first.id, 1)),
+    }
+    filling
+}
+
+/// All contents with the first candidate in them, worth more than `worth_min`, that `is_full` accepts; at most so many steps. Says whether these are all.
 pub fn all(
     capacity: [u64; 3],
     candidates: &[Candidate],
@@ -79,7 +91,7 @@ impl Search {
         let mut sum = vec![0.0; candidates.len() + 1];
         for place in (0..candidates.len()).rev() {
             let it = &candidates[place];
-            sum[place] = sum[place + 1] + it.worth.max(0.0) * f64::from(it.most.min(fitting(it, capacity)));
+            sum[place] = sum[place + 1] + it.worth.max(0.0) * f64::from(it.most.min(fitting(it.need, capacity)));
             for at in 0..3 {
                 let own = if it.need[at] == 0 { f64::INFINITY } else { it.worth / float(it.need[at]) };
                 density[place][at] = density[place + 1][at].max(if it.worth > 0.0 { own } else { 0.0 });
@@ -115,7 +127,7 @@ impl Search {
         }
         self.steps_left -= 1;
         let it = self.candidates[place];
-        let most = it.most.min(fitting(&it, left));
+        let most = it.most.min(fitting(it.need, left));
         for count in (0..=most).rev() {
             if count > 0 {
                 chosen.push((it.id, count));
@@ -157,7 +169,7 @@ impl Search {
         }
         self.steps_left -= 1;
         let it = self.candidates[place];
-        let most = it.most.min(fitting(&it, left));
+        let most = it.most.min(fitting(it.need, left));
         for count in (u32::from(place == 0)..=most).rev() {
             if count > 0 {
                 chosen.push((it.id, count));
@@ -176,9 +188,9 @@ impl Search {
     }
 }
 
-/// How many of them the room takes.
-pub fn fitting(candidate: &Candidate, room: [u64; 3]) -> u32 {
-    let by_resource = |at: usize| room[at].checked_div(candidate.need[at]).unwrap_or(u64::MAX);
+/// How many members of this need the room takes.
+pub fn fitting(need: [u64; 3], room: [u64; 3]) -> u32 {
+    let by_resource = |at: usize| room[at].checked_div(need[at]).unwrap_or(u64::MAX);
     let count = (0..3).map(by_resource).min().unwrap_or(0);
     u32::try_from(count).unwrap_or(u32::MAX)
 }
