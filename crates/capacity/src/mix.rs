@@ -12,10 +12,13 @@
 
 mod admit;
 mod bound;
+mod dive;
 mod explain;
 mod fill;
 mod fits;
+mod keys;
 mod master;
+mod prices;
 mod problem;
 mod search;
 mod state;

@@ -11,7 +11,7 @@ use crate::verdict::{Verdict, judge as ask_solver};
 use crate::{cases, judge};
 
 /// For each question to the solver. What it cannot prove in this time is counted and not claimed.
-const SOLVER_SECONDS_MAX: u64 = 3;
+const SOLVER_SECONDS_MAX: u64 = 1;
 
 #[derive(Default)]
 struct Tally {

@@ -17,10 +17,10 @@ pub struct Worths {
     pub scarce: Vec<f64>,
     /// For each micro-unit of share that a side counts.
     pub side: Vec<f64>,
+    /// The most that the contents of one machine can be worth, by bin.
+    pub fullest: Vec<f64>,
     /// No mix costs less, in micro-units.
     pub bound: u64,
-    /// Whether the linear programme was solved to its end.
-    pub is_exact: bool,
 }
 
 impl Worths {
@@ -208,7 +208,8 @@ impl<'a> Programme<'a> {
         for (it, worth) in self.problem.sides.iter().zip(&side) {
             bound -= float(it.limit) * worth;
         }
-        Worths { class, scarce, side, bound: whole_above(bound), is_exact }
+        let fullest = self.problem.bins.iter().map(|bin| self.most_worth[bin.twins] * UNIT / scale).collect();
+        Worths { class, scarce, side, fullest, bound: whole_above(bound) }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::demand::{Demand, Together, share_price};
 use crate::offering::{Location, Resources};
 
 /// Machines of one kind: of one offering, or rooms that are alike.
+#[derive(Clone)]
 pub struct Bin {
     pub capacity: [u64; 3],
     pub price: u64,
@@ -22,6 +23,7 @@ pub struct Bin {
     pub twins: usize,
 }
 
+#[derive(Clone)]
 pub enum Source {
     /// Its index.
     Offering(usize),
@@ -30,6 +32,7 @@ pub enum Source {
 }
 
 /// Members that are alike but for where their gang-mates are.
+#[derive(Clone)]
 pub struct Class {
     pub need: [u64; 3],
     /// By bin.
@@ -42,6 +45,7 @@ pub struct Class {
 }
 
 /// Members that are alike in everything: all of their class that may be anywhere, or one gang that must be together.
+#[derive(Clone)]
 pub struct Item {
     pub class: usize,
     pub count: u32,
@@ -51,10 +55,12 @@ pub struct Item {
 }
 
 /// A bound on the shares of some members together.
+#[derive(Clone)]
 pub struct Side {
     pub limit: u64,
 }
 
+#[derive(Clone)]
 pub struct Problem {
     pub bins: Vec<Bin>,
     pub classes: Vec<Class>,
@@ -63,8 +69,8 @@ pub struct Problem {
     pub budget: Option<u64>,
 }
 
-/// The problem of serving all of these demands (indices, in the order of service).
-pub fn build(market: &Market, served: &[usize]) -> Problem {
+/// The problem of serving all of these demands (indices, in the order of service). Without `merge` each is an item of its own.
+pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
     let Market { demands, limits, .. } = market;
     let members: u32 = served.iter().map(|&index| demands[index].members).fold(0, u32::saturating_add);
     let mut bins = bins_of(market, members);
@@ -101,6 +107,7 @@ pub fn build(market: &Market, served: &[usize]) -> Problem {
         classes[class].count += demand.members;
         let together = together(demand);
         if together == Together::Anywhere
+            && merge
             && let Some(&item) = free_item_by_class.get(&class)
         {
             let item: &mut Item = &mut items[item];
@@ -115,6 +122,22 @@ pub fn build(market: &Market, served: &[usize]) -> Problem {
     }
     mark_twins(&mut bins, &classes);
     Problem { bins, classes, items, sides, budget: limits.budget }
+}
+
+/// The same, but for one gang whose place is decided now.
+pub fn with_place(problem: &Problem, item: usize, key: u32) -> Problem {
+    let mut problem = problem.clone();
+    let Item { class, count, together, .. } = problem.items[item];
+    let mut own = Class { count, ..problem.classes[class].clone() };
+    for (bin, allowed) in problem.bins.iter().zip(&mut own.allowed) {
+        *allowed &= bin.machine.key(together) == Some(key);
+    }
+    problem.classes[class].count -= count;
+    problem.items[item].class = problem.classes.len();
+    problem.items[item].together = Together::Anywhere;
+    problem.classes.push(own);
+    mark_twins(&mut problem.bins, &problem.classes);
+    problem
 }
 
 fn share(demand: &Demand, bin: &Bin) -> u64 {

@@ -32,15 +32,20 @@ pub enum Pass {
 }
 
 /// Looks for the cheapest machines that serve every item, for at most `cost_max`; stops at the first that costs at most
-/// `good_enough`.
+/// `good_enough`. It begins with what is known.
 pub fn search(
     problem: &Problem,
     worths: &Worths,
+    known: Option<Solution>,
     cost_max: Option<u64>,
     good_enough: u64,
     passes: &[Pass],
 ) -> Found {
     let mut search = Search::new(problem, worths, cost_max, good_enough);
+    if let Some(known) = known {
+        search.below = search.below.min(float(known.cost));
+        search.best = Some(known);
+    }
     let mut is_proven = false;
     for pass in passes {
         search.seen.clear();
