@@ -3,7 +3,7 @@
 //! With few gangs and offerings each question is answered by a search that mostly proves its answer. With many, all are tried at
 //! once; only if somebody is left out are they placed one after the other, in order, to see who.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Market;
 use super::bound::{self, Worths};
@@ -136,47 +136,39 @@ pub fn cost_to_serve(market: &Market, served: &[usize], budget: Option<u64>) -> 
     search_all_ways(&problem, &worths, budget, good_enough).solution.map(|solution| solution.cost)
 }
 
+/// Dives until nobody is left out who was not among the first, or so often.
+const DIVES_MAX: u32 = 4;
+
 fn admit_many(market: &Market, mut refused: BTreeMap<usize, Refusal>) -> Admitted {
     let served = within_gpu_limits(market, &mut refused);
-    if let Some((problem, worths, solution)) = serve_many(market, &served) {
-        return improved(problem, &worths, solution, refused);
-    }
-    // One after the other, by worths that know of nobody's refusal: those who are left out then are refused. A queue's GPUs
-    // that one of them was counted with are not given to somebody else in this decision; the next one does.
     let problem = problem::build(market, &served, false);
     let worths = prices::worths(&problem);
-    let Dived { state, left_out } = dive::dive(&problem, &worths, Order::AsNumbered { budget: problem.budget });
-    for item in left_out {
+    // Who is left out goes before all others the next time, in order: who is left out then, is so by those before it alone.
+    // A queue's GPUs that one of them was counted with are not given to somebody else in this decision; the next one does.
+    let mut first = BTreeSet::new();
+    let mut dived = dive::dive(&problem, &worths, Order::ByWorth, &first);
+    for _ in 1..DIVES_MAX {
+        let before = first.len();
+        first.extend(dived.left_out.iter().copied());
+        if first.len() == before {
+            break;
+        }
+        dived = dive::dive(&problem, &worths, Order::ByWorth, &first);
+    }
+    if problem.budget.is_some_and(|budget| dived.state.cost > budget) {
+        dived = dive::dive(&problem, &worths, Order::AsNumbered { budget: problem.budget }, &BTreeSet::new());
+    }
+    let Dived { state, left_out } = dived;
+    let solution = state.solution();
+    if left_out.is_empty() {
+        let is_best = solution.cost <= worths.bound;
+        return admitted(problem, &worths, solution, is_best, refused);
+    }
+    for &item in &left_out {
         let demand = problem.items[item].demands[0];
         let before = served.iter().filter(|&&other| other < demand && !refused.contains_key(&other)).count();
         refused.insert(demand, Refusal::Taken { served_before: before });
     }
-    let in_order = state.solution();
-    let served: Vec<usize> = served.into_iter().filter(|index| !refused.contains_key(index)).collect();
-    match serve_many(market, &served) {
-        Some((merged, worths, solution)) if solution.cost <= in_order.cost => {
-            improved(merged, &worths, solution, refused)
-        }
-        other => {
-            let bound = other.map_or(0, |(_, worths, _)| worths.bound);
-            Admitted { bound, is_best: in_order.cost <= bound, problem, solution: in_order, refused }
-        }
-    }
-}
-
-fn serve_many(market: &Market, served: &[usize]) -> Option<(Problem, Worths, Solution)> {
-    let problem = problem::build(market, served, true);
-    let worths = prices::worths(&problem);
-    let Dived { state, left_out } = dive::dive(&problem, &worths, Order::ByWorth);
-    let is_within = market.limits.budget.is_none_or(|budget| state.cost <= budget);
-    if !left_out.is_empty() || !is_within {
-        return None;
-    }
-    let solution = state.solution();
-    Some((problem, worths, solution))
-}
-
-fn improved(problem: Problem, worths: &Worths, solution: Solution, refused: BTreeMap<usize, Refusal>) -> Admitted {
-    let is_best = solution.cost <= worths.bound;
-    admitted(problem, worths, solution, is_best, refused)
+    let bound = worths.bound_without(&problem, &left_out);
+    Admitted { is_best: solution.cost <= bound, bound: bound.min(solution.cost), problem, solution, refused }
 }

@@ -31,6 +31,15 @@ impl Worths {
         self.class[class] - if it.sides.is_empty() { 0.0 } else { sides * float(it.shares[bin]) }
     }
 
+    /// The bound for everybody but these items: prices are as good for fewer, only what these were worth is not paid.
+    pub fn bound_without(&self, problem: &Problem, items: &[usize]) -> u64 {
+        let worth = |&item: &usize| {
+            let it = &problem.items[item];
+            self.class[it.class] * f64::from(it.count)
+        };
+        whole_above(float(self.bound) - items.iter().map(worth).sum::<f64>())
+    }
+
     /// What one machine of this bin costs, in micro-units, with what its scarceness adds.
     pub fn machine(&self, problem: &Problem, bin: usize) -> f64 {
         float(problem.bins[bin].price) + self.scarce[bin]

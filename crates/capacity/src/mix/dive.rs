@@ -2,6 +2,8 @@
 //!
 //! An item costs a look at all bins and the filling of six of them; so the work grows with items times bins.
 
+use std::collections::BTreeSet;
+
 use super::bound::Worths;
 use super::fill::{self, Candidate};
 use super::problem::Problem;
@@ -11,16 +13,18 @@ use crate::demand::Together;
 /// In which order items are placed.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Order {
-    /// Gangs that must be together first, then those worth most: the cheapest.
+    /// Those with little choice first, then gangs that must be together, then those worth most: the cheapest.
     ByWorth,
     /// As they are numbered; an item that would bring the cost above the budget is left out.
     AsNumbered { budget: Option<u64> },
 }
 
 /// Bins that are filled to see what comes of it: so many by what they hold of the item alone, so many by what they could hold at all.
-const BINS_OF_EACH: usize = 3;
+const BINS_OF_EACH: usize = 2;
 /// Others that a machine may be filled up with; more than fit into any.
-const OTHERS_MAX: usize = 40;
+const OTHERS_MAX: usize = 16;
+/// Others that are looked at to find those.
+const LOOKED_AT_MAX: usize = 200;
 const FILL_STEPS_MAX: u32 = 60;
 
 /// What came of it: all that could be placed, and the items that could not, as a whole.
@@ -29,14 +33,21 @@ pub struct Dived<'a> {
     pub left_out: Vec<usize>,
 }
 
-pub fn dive<'a>(problem: &'a Problem, worths: &'a Worths, order: Order) -> Dived<'a> {
+/// Those in `first` go before all others, as they are numbered.
+pub fn dive<'a>(problem: &'a Problem, worths: &'a Worths, order: Order, first: &BTreeSet<usize>) -> Dived<'a> {
     let mut dive = Dive::new(problem, worths);
     let mut items: Vec<usize> = (0..problem.items.len()).collect();
     if order == Order::ByWorth {
         let worth = |item: usize| worths.class[problem.items[item].class];
         let is_free = |item: usize| problem.items[item].together == Together::Anywhere;
+        let is_first: Vec<bool> = items.iter().map(|item| first.contains(item)).collect();
+        let has_choice: Vec<bool> = items.iter().map(|&item| dive.has_choice(item)).collect();
         items.sort_by(|&a, &b| {
-            is_free(a).cmp(&is_free(b)).then(worth(b).total_cmp(&worth(a))).then(a.cmp(&b))
+            let rank = |item: usize| (!is_first[item], has_choice[item], is_free(item));
+            if is_first[a] && is_first[b] {
+                return a.cmp(&b);
+            }
+            rank(a).cmp(&rank(b)).then(worth(b).total_cmp(&worth(a))).then(a.cmp(&b))
         });
     }
     let mut left_out = Vec::new();
@@ -55,6 +66,8 @@ struct Dive<'a> {
     /// Items that could fill up a machine, those worth most for a GPU first; those without members left are dropped now and then.
     fillers: Vec<usize>,
     is_out: Vec<bool>,
+    /// No item needs less of a resource.
+    least_need: [u64; 3],
 }
 
 impl<'a> Dive<'a> {
@@ -70,7 +83,23 @@ impl<'a> Dive<'a> {
             state: State::new(problem, worths),
             fillers: fillers.into_iter().map(|(_, item)| item).collect(),
             is_out: vec![false; problem.items.len()],
+            least_need: std::array::from_fn(|at| {
+                problem.classes.iter().map(|class| class.need[at]).min().unwrap_or(0)
+            }),
         }
+    }
+
+    /// Whether there are machines that do not run out, and that it can pay.
+    fn has_choice(&self, item: usize) -> bool {
+        let problem = self.state.problem;
+        let it = &problem.items[item];
+        let class = &problem.classes[it.class];
+        let limit = class.sides.iter().map(|&side| problem.sides[side].limit).min();
+        problem.bins.iter().enumerate().any(|(bin, its)| {
+            class.allowed[bin]
+                && !its.is_scarce
+                && limit.is_none_or(|limit| class.shares[bin].saturating_mul(u64::from(it.count)) <= limit)
+        })
     }
 
     /// Places all members that are left, or says that it could not.
@@ -78,12 +107,18 @@ impl<'a> Dive<'a> {
         let together = self.state.problem.items[item].together;
         let mut bins = self.bins_for(item);
         if together != Together::Anywhere && self.state.key[item].is_none() {
+            self.keep_affordable(item, &mut bins);
             let Some(key) = self.best_key(item, &bins) else { return false };
             bins.retain(|&bin| self.state.problem.bins[bin].machine.key(together) == Some(key));
         }
+        self.keep_affordable(item, &mut bins);
+        let mut promising = self.promising(item, &bins);
         while self.state.left[item] > 0 {
-            bins.retain(|&bin| self.state.stock[bin] > 0);
-            let Some(filled) = self.best_machine(item, &bins) else { return false };
+            if promising.iter().any(|&bin| self.state.stock[bin] == 0) {
+                bins.retain(|&bin| self.state.stock[bin] > 0);
+                promising = self.promising(item, &bins);
+            }
+            let Some(filled) = self.best_machine(item, &promising) else { return false };
             self.state.apply(filled);
             if budget.is_some_and(|budget| self.state.cost > budget) {
                 return false;
@@ -105,6 +140,19 @@ impl<'a> Dive<'a> {
             None => true,
         };
         (0..problem.bins.len()).filter(|&bin| allowed[bin] && stock[bin] > 0 && is_there(bin)).collect()
+    }
+
+    /// Under a ceiling only machines of which each member may have its part, if they take all: then no order of buying breaks it.
+    fn keep_affordable(&self, item: usize, bins: &mut Vec<usize>) {
+        let State { problem, stock, left, side_left, .. } = &self.state;
+        let class = &problem.classes[problem.items[item].class];
+        let Some(limit) = class.sides.iter().map(|&side| side_left[side]).min() else { return };
+        let is_affordable = |bin: usize| class.shares[bin].saturating_mul(u64::from(left[item])) <= limit;
+        let places = |bin: usize| u64::from(fill::fitting(class.need, problem.bins[bin].capacity)) * u64::from(stock[bin]);
+        let affordable: Vec<usize> = bins.iter().copied().filter(|&bin| is_affordable(bin)).collect();
+        if affordable.iter().map(|&bin| places(bin)).sum::<u64>() >= u64::from(left[item]) {
+            *bins = affordable;
+        }
     }
 
     /// The place where the gang alone would cost least, with what scarceness adds.
@@ -139,7 +187,7 @@ impl<'a> Dive<'a> {
     /// The machine with the least loss, and as many like it as there can be.
     fn best_machine(&self, item: usize, bins: &[usize]) -> Option<Filled> {
         let mut best: Option<(f64, usize, Vec<(usize, u32)>, u32)> = None;
-        for bin in self.promising(item, bins) {
+        for &bin in bins {
             let mut candidates = self.candidates(item, bin);
             let capacity = self.state.problem.bins[bin].capacity;
             let mut filling = fill::best_with_first(capacity, &mut candidates, FILL_STEPS_MAX);
@@ -196,7 +244,10 @@ impl<'a> Dive<'a> {
         let first = self.state.candidate(item, bin);
         let room = fill::less(problem.bins[bin].capacity, first.need, 1);
         let mut candidates = vec![first];
-        for &other in &self.fillers {
+        if room.iter().zip(self.least_need).any(|(room, least)| *room < least) {
+            return candidates;
+        }
+        for &other in self.fillers.iter().take(LOOKED_AT_MAX) {
             if other == item || left[other] == 0 || self.is_out[other] {
                 continue;
             }
@@ -205,9 +256,11 @@ impl<'a> Dive<'a> {
             if fitting == 0 || !class.allowed[bin] {
                 continue;
             }
-            // A gang that is nowhere yet is not drawn to a place by room for a part of it.
-            let is_settled = problem.items[other].together == Together::Anywhere || self.state.key[other].is_some();
-            if (is_settled || fitting >= left[other]) && self.state.may_be_in(other, bin) {
+            // A gang that is nowhere yet is not drawn to a place by room for a part of it, nor to one that may be sold out.
+            let is_open = problem.items[other].together != Together::Anywhere && self.state.key[other].is_none();
+            let may_be_here =
+                if is_open { fitting >= left[other] && !problem.bins[bin].is_scarce } else { self.state.may_be_in(other, bin) };
+            if may_be_here && class.sides.is_empty() {
                 candidates.push(self.state.candidate(other, bin));
                 if candidates.len() > OTHERS_MAX {
                     break;

@@ -7,7 +7,7 @@ use super::fits::{self, Misfit};
 use super::problem::Source;
 use super::{Assignment, Market, Mix, Place, Purchase, Refused};
 use crate::demand::share_price;
-use crate::offering::MicrosPerHour;
+use crate::offering::{MicrosPerHour, Offering};
 
 /// Why a demand is not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +77,10 @@ pub struct Misfits {
 /// Why a demand could not be served even alone, as far as that can be seen without packing.
 pub fn never(market: &Market, index: usize) -> Option<Refusal> {
     let demand = market.demands[index];
+    let has_no_end = |(at, it): (usize, &&Offering)| it.stock.is_none() && market.fits.misfit(index, at).is_none();
+    if demand.gang_ceiling.is_none() && market.offerings.iter().enumerate().any(has_no_end) {
+        return None;
+    }
     let mut misfits = Misfits::default();
     // By place: the share of a member, and how many members there is room for.
     let mut places: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
@@ -91,7 +95,8 @@ pub fn never(market: &Market, index: usize) -> Option<Refusal> {
                 let parts = machine.to_array().into_iter().zip(demand.member.to_array());
                 let per_machine = parts.filter_map(|(has, need)| has.checked_div(need)).min();
                 let room = per_machine.unwrap_or(u64::MAX).saturating_mul(stock);
-                let share = price.map_or(0, |price| share_price(price, machine, demand.member));
+                let counted = price.filter(|_| demand.gang_ceiling.is_some());
+                let share = counted.map_or(0, |price| share_price(price, machine, demand.member));
                 let key = market.fits.machines()[at].key(together).unwrap_or(u32::MAX);
                 places.entry(key).or_default().push((share, room));
             }

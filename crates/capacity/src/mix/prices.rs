@@ -14,8 +14,10 @@ use super::bound::{Worths, whole_above};
 use super::fill::float;
 use super::problem::Problem;
 
-/// Enough to come within a few tenths of a percent of where a thousand rounds come.
-const ROUNDS: u32 = 24;
+/// Rounds in which every bin is looked at, and rounds after each of them in which only those that were cheapest then are.
+const WIDE_ROUNDS: u32 = 8;
+const NARROW_ROUNDS: u32 = 15;
+const CHEAPEST: usize = 16;
 
 struct Prices {
     /// Price of one machine's resources, as parts of its whole price; they sum to one.
@@ -23,56 +25,80 @@ struct Prices {
     scarce: Vec<f64>,
 }
 
-/// Prices from so many rounds; ceilings of gangs and budgets of queues are left out, which can only make the bound lower.
+/// Where each class would go at some prices.
+struct Choices {
+    /// What one member costs there, by class.
+    worth: Vec<f64>,
+    /// By bin and resource.
+    used: Vec<[f64; 3]>,
+}
+
+/// Ceilings of gangs and budgets of queues are left out, which can only make the bound lower.
 pub fn worths(problem: &Problem) -> Worths {
+    let only = |at: usize| std::array::from_fn(|other| if other == at { 1.0 } else { 0.0 });
     let mut prices = Prices {
-        parts: problem.bins.iter().map(|bin| if bin.capacity[0] > 0 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] }).collect(),
+        parts: problem.bins.iter().map(|bin| only(usize::from(bin.capacity[0] == 0))).collect(),
         scarce: vec![0.0; problem.bins.len()],
     };
-    let allowed: Vec<Vec<usize>> = problem
-        .classes
-        .iter()
-        .map(|class| (0..problem.bins.len()).filter(|&bin| class.allowed[bin]).collect())
-        .collect();
+    let every = |allowed: &Vec<bool>| (0..allowed.len()).filter(|&bin| allowed[bin]).collect();
+    let allowed: Vec<Vec<usize>> = problem.classes.iter().map(|class| every(&class.allowed)).collect();
     let mut best: Option<(f64, Worths)> = None;
-    for round in 1..=ROUNDS {
+    let mut round = 0.0;
+    for _ in 0..WIDE_ROUNDS {
         let unit = prices.of_units(problem);
-        let mut used = vec![[0.0; 3]; problem.bins.len()];
-        let mut worth = Vec::with_capacity(problem.classes.len());
-        let mut bound = 0.0;
-        for (class, bins) in problem.classes.iter().zip(&allowed) {
-            let need = class.need.map(float);
-            let mut least = (f64::INFINITY, 0);
-            for &bin in bins {
-                let price = &unit[bin];
-                let cost = price[0] * need[0] + price[1] * need[1] + price[2] * need[2];
-                if cost < least.0 {
-                    least = (cost, bin);
-                }
+        let chosen = choose(problem, &unit, &allowed);
+        let bound = prices.bound(problem, &chosen.worth);
+        if best.as_ref().is_none_or(|(most, _)| bound > *most) {
+            best = Some((bound, prices.to_worths(problem, chosen.worth, bound)));
+        }
+        let near: Vec<Vec<usize>> = problem
+            .classes
+            .iter()
+            .zip(&allowed)
+            .map(|(class, bins)| cheapest(class.need.map(float), bins, &unit))
+            .collect();
+        for _ in 0..NARROW_ROUNDS {
+            round += 1.0;
+            let chosen = choose(problem, &prices.of_units(problem), &near);
+            prices.follow(problem, &chosen.used, round);
+        }
+    }
+    let nothing = || prices.to_worths(problem, vec![0.0; problem.classes.len()], 0.0);
+    best.map_or_else(nothing, |(_, worths)| worths)
+}
+
+fn cost(need: [f64; 3], unit: &[f64; 3]) -> f64 {
+    need[0] * unit[0] + need[1] * unit[1] + need[2] * unit[2]
+}
+
+fn cheapest(need: [f64; 3], bins: &[usize], unit: &[[f64; 3]]) -> Vec<usize> {
+    let mut costs: Vec<(f64, usize)> = bins.iter().map(|&bin| (cost(need, &unit[bin]), bin)).collect();
+    if costs.len() > CHEAPEST {
+        costs.select_nth_unstable_by(CHEAPEST, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        costs.truncate(CHEAPEST);
+    }
+    costs.into_iter().map(|(_, bin)| bin).collect()
+}
+
+fn choose(problem: &Problem, unit: &[[f64; 3]], bins: &[Vec<usize>]) -> Choices {
+    let mut chosen = Choices { worth: Vec::with_capacity(bins.len()), used: vec![[0.0; 3]; problem.bins.len()] };
+    for (class, bins) in problem.classes.iter().zip(bins) {
+        let need = class.need.map(float);
+        let mut least: Option<(f64, usize)> = None;
+        for &bin in bins {
+            let cost = cost(need, &unit[bin]);
+            if least.is_none_or(|(least, _)| cost < least) {
+                least = Some((cost, bin));
             }
-            let (cost, bin) = if bins.is_empty() { (0.0, 0) } else { least };
-            worth.push(cost);
-            bound += cost * f64::from(class.count);
-            for (used, need) in used[bin].iter_mut().zip(need) {
+        }
+        chosen.worth.push(least.map_or(0.0, |(cost, _)| cost));
+        if let Some((_, bin)) = least {
+            for (used, need) in chosen.used[bin].iter_mut().zip(need) {
                 *used += need * f64::from(class.count);
             }
         }
-        for (bin, scarce) in problem.bins.iter().zip(&prices.scarce) {
-            bound -= scarce * f64::from(bin.stock);
-        }
-        if best.as_ref().is_none_or(|(most, _)| bound > *most) {
-            let fullest =
-                problem.bins.iter().zip(&prices.scarce).map(|(bin, scarce)| float(bin.price) + scarce).collect();
-            let side = vec![0.0; problem.sides.len()];
-            let scarce = prices.scarce.clone();
-            best = Some((bound, Worths { class: worth, scarce, side, fullest, bound: whole_above(bound) }));
-        }
-        prices.follow(problem, &used, f64::from(round));
     }
-    best.map_or_else(
-        || Worths { class: Vec::new(), scarce: Vec::new(), side: Vec::new(), fullest: Vec::new(), bound: 0 },
-        |(_, worths)| worths,
-    )
+    chosen
 }
 
 impl Prices {
@@ -83,6 +109,18 @@ impl Prices {
             std::array::from_fn(|at| if bin.capacity[at] == 0 { 0.0 } else { parts[at] * price / float(bin.capacity[at]) })
         })
         .collect()
+    }
+
+    fn bound(&self, problem: &Problem, worth: &[f64]) -> f64 {
+        let members: f64 = problem.classes.iter().zip(worth).map(|(class, worth)| f64::from(class.count) * worth).sum();
+        let scarce: f64 = problem.bins.iter().zip(&self.scarce).map(|(bin, price)| f64::from(bin.stock) * price).sum();
+        members - scarce
+    }
+
+    fn to_worths(&self, problem: &Problem, class: Vec<f64>, bound: f64) -> Worths {
+        let fullest = problem.bins.iter().zip(&self.scarce).map(|(bin, scarce)| float(bin.price) + scarce).collect();
+        let side = vec![0.0; problem.sides.len()];
+        Worths { class, scarce: self.scarce.clone(), side, fullest, bound: whole_above(bound) }
     }
 
     fn follow(&mut self, problem: &Problem, used: &[[f64; 3]], round: f64) {

@@ -83,8 +83,11 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
     for &index in served {
         let demand = demands[index];
         let allowed = allowed_bins(market, index, &bins);
-        let shares: Vec<u64> = bins.iter().map(|bin| share(demand, bin)).collect();
-        let dearest = bins.iter().enumerate().filter(|&(bin, _)| allowed[bin]).map(|(bin, _)| shares[bin]).max();
+        let queue_budget = limits.queues.get(&demand.queue).and_then(|limit| limit.budget);
+        let are_counted = demand.gang_ceiling.is_some() || queue_budget.is_some();
+        let shares: Vec<u64> =
+            if are_counted { bins.iter().map(|bin| share(demand, bin)).collect() } else { Vec::new() };
+        let dearest = shares.iter().zip(&allowed).filter(|(_, allowed)| **allowed).map(|(share, _)| *share).max();
         let at_most = dearest.unwrap_or(0).saturating_mul(u64::from(demand.members));
         let mut own_sides = Vec::new();
         // A ceiling that no placement can reach is none.
@@ -92,7 +95,7 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
             own_sides.push(sides.len());
             sides.push(Side { limit });
         }
-        if let Some(limit) = limits.queues.get(&demand.queue).and_then(|limit| limit.budget) {
+        if let Some(limit) = queue_budget {
             own_sides.push(*queue_sides.entry(&demand.queue).or_insert_with(|| {
                 sides.push(Side { limit });
                 sides.len() - 1
@@ -120,7 +123,10 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
         }
         items.push(Item { class, count: demand.members, together, demands: vec![index] });
     }
-    mark_twins(&mut bins, &classes);
+    // Only the linear programme asks for twins, and where nothing is merged there is none.
+    if merge {
+        mark_twins(&mut bins, &classes);
+    }
     Problem { bins, classes, items, sides, budget: limits.budget }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use capacity::demand::{Demand, Limits, Together};
 use capacity::offering::{Location, Resources};
-use microlp::{ComparisonOp, Error, OptimizationDirection, Problem, SolveOptions, Variable};
+use microlp::{ComparisonOp, Error, OptimizationDirection, Problem, Solution, SolveOptions, Variable};
 
 use super::cases::Case;
 
@@ -59,7 +59,7 @@ pub fn cheapest(case: &Case, served: &[&Demand], time_max: Duration) -> Answer {
     let kinds: Vec<Kind> = offerings.chain(rooms).collect();
     let mut programme = Problem::new(OptimizationDirection::Minimize);
     let mut on: BTreeMap<(usize, usize), Variable> = BTreeMap::new();
-    let mut spent: Vec<(Variable, f64)> = Vec::new();
+    let mut bought: Vec<(Variable, u64)> = Vec::new();
     let mut fillings_left = FILLINGS_MAX;
     for (k, kind) in kinds.iter().enumerate() {
         let able: Vec<usize> = (0..served.len()).filter(|&d| may_be_on(served[d], kind)).collect();
@@ -72,7 +72,7 @@ pub fn cheapest(case: &Case, served: &[&Demand], time_max: Duration) -> Answer {
             .iter()
             .map(|_| programme.add_integer_var(float(kind.price.unwrap_or(0)) / 1e6, (0, most)))
             .collect();
-        spent.extend(machines.iter().map(|&machine| (machine, float(kind.price.unwrap_or(0)) / 1e6)));
+        bought.extend(machines.iter().map(|&machine| (machine, kind.price.unwrap_or(0))));
         let all: Vec<_> = machines.iter().map(|&machine| (machine, 1.0)).collect();
         programme.add_constraint(&all[..], ComparisonOp::Le, f64::from(most));
         for &d in &able {
@@ -94,13 +94,17 @@ pub fn cheapest(case: &Case, served: &[&Demand], time_max: Duration) -> Answer {
             programme.add_constraint(&shares[..], ComparisonOp::Le, float(ceiling) / 1e6);
         }
     }
+    let spent: Vec<_> = bought.iter().map(|&(machine, price)| (machine, float(price) / 1e6)).collect();
     add_budgets(&mut programme, &case.limits, served, &kinds, &on, &spent);
     let mut options = SolveOptions::default();
     options.time_limit = Some(time_max);
-    options.mip_gap = 0.0;
     match programme.solve_with(options) {
         Ok(outcome) if outcome.is_optimal() => {
-            outcome.solution().map_or(Answer::Unproven, |solution| Answer::Cost(whole(solution.objective() * 1e6)))
+            // Values are whole but for a millionth, which would be micro-units: rounded one by one.
+            let cost = |solution: &Solution| {
+                bought.iter().map(|&(machine, price)| whole(solution.var_value(machine)) * price).sum()
+            };
+            outcome.solution().map_or(Answer::Unproven, |solution| Answer::Cost(cost(solution)))
         }
         Err(Error::Infeasible) => Answer::Impossible,
         _ => Answer::Unproven,
@@ -244,7 +248,7 @@ fn float(amount: u64) -> f64 {
     amount as f64
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cost, in micro-units")]
-fn whole(cost: f64) -> u64 {
-    cost.round().max(0.0) as u64
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of machines")]
+fn whole(value: f64) -> u64 {
+    value.round().max(0.0) as u64
 }
