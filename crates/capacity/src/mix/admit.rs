@@ -36,8 +36,11 @@ const FIRST: &[Pass] = &[
     Pass::Again { nodes_each: 100, nodes_max: 10_000 },
     Pass::All { nodes_max: 2_000 },
 ];
-const MORE: &[Pass] =
-    &[Pass::All { nodes_max: 40_000 }, Pass::Again { nodes_each: 1_000, nodes_max: 20_000 }];
+const MORE: &[Pass] = &[
+    Pass::Again { nodes_each: 1_000, nodes_max: 40_000 },
+    Pass::All { nodes_max: 40_000 },
+    Pass::Again { nodes_each: 3_000, nodes_max: 60_000 },
+];
 
 /// Decides who is served.
 pub fn admit(market: &Market) -> Admitted {

@@ -154,8 +154,11 @@ impl<'a> Programme<'a> {
         let mut any = false;
         for group in 0..self.twins.len() {
             let Some(bin) = self.twins[group].iter().copied().min_by(|&left, &right| {
-                machine_price(left, &self.stock_row, self.problem)
-                    .total_cmp(&machine_price(right, &self.stock_row, self.problem))
+                machine_price(left, &self.stock_row, self.problem).total_cmp(&machine_price(
+                    right,
+                    &self.stock_row,
+                    self.problem,
+                ))
             }) else {
                 continue;
             };
@@ -223,7 +226,11 @@ impl<'a> Programme<'a> {
 }
 
 /// The next whole micro-unit, but for what rounding may have added.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and far below 2^63")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, and far below 2^63"
+)]
 pub fn whole_above(bound: f64) -> u64 {
     (bound - 1e-9 * bound.abs() - 1e-3).max(0.0).ceil() as u64
 }

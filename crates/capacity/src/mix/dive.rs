@@ -34,7 +34,12 @@ pub struct Dived<'a> {
 }
 
 /// Those in `first` go before all others, as they are numbered.
-pub fn dive<'a>(problem: &'a Problem, worths: &'a Worths, order: Order, first: &BTreeSet<usize>) -> Dived<'a> {
+pub fn dive<'a>(
+    problem: &'a Problem,
+    worths: &'a Worths,
+    order: Order,
+    first: &BTreeSet<usize>,
+) -> Dived<'a> {
     let mut dive = Dive::new(problem, worths);
     let mut items: Vec<usize> = (0..problem.items.len()).collect();
     if order == Order::ByWorth {
@@ -53,8 +58,9 @@ pub fn dive<'a>(problem: &'a Problem, worths: &'a Worths, order: Order, first: &
     let mut left_out = Vec::new();
     for item in items {
         let budget = if let Order::AsNumbered { budget } = order { budget } else { None };
+        let machines_before = dive.state.machines.len();
         if !dive.place(item, budget) {
-            dive.leave_out(item);
+            dive.leave_out(item, machines_before);
             left_out.push(item);
         }
     }
@@ -63,7 +69,7 @@ pub fn dive<'a>(problem: &'a Problem, worths: &'a Worths, order: Order, first: &
 
 struct Dive<'a> {
     state: State<'a>,
-    /// Items that could fill up a machine, those worth most for a GPU first; those without members left are dropped now and then.
+    /// Items that could fill up a machine, those worth most for a GPU first.
     fillers: Vec<usize>,
     is_out: Vec<bool>,
     /// No item needs less of a resource.
@@ -124,10 +130,6 @@ impl<'a> Dive<'a> {
                 return false;
             }
         }
-        if self.fillers.len() > 64 {
-            let left = &self.state.left;
-            self.fillers.retain(|&it| left[it] > 0);
-        }
         true
     }
 
@@ -148,7 +150,9 @@ impl<'a> Dive<'a> {
         let class = &problem.classes[problem.items[item].class];
         let Some(limit) = class.sides.iter().map(|&side| side_left[side]).min() else { return };
         let is_affordable = |bin: usize| class.shares[bin].saturating_mul(u64::from(left[item])) <= limit;
-        let places = |bin: usize| u64::from(fill::fitting(class.need, problem.bins[bin].capacity)) * u64::from(stock[bin]);
+        let places = |bin: usize| {
+            u64::from(fill::fitting(class.need, problem.bins[bin].capacity)) * u64::from(stock[bin])
+        };
         let affordable: Vec<usize> = bins.iter().copied().filter(|&bin| is_affordable(bin)).collect();
         if affordable.iter().map(|&bin| places(bin)).sum::<u64>() >= u64::from(left[item]) {
             *bins = affordable;
@@ -186,7 +190,7 @@ impl<'a> Dive<'a> {
 
     /// The machine with the least loss, and as many like it as there can be.
     fn best_machine(&self, item: usize, bins: &[usize]) -> Option<Filled> {
-        let mut best: Option<(f64, usize, Vec<(usize, u32)>, u32)> = None;
+        let mut best: Option<(f64, Filled)> = None;
         for &bin in bins {
             let mut candidates = self.candidates(item, bin);
             let capacity = self.state.problem.bins[bin].capacity;
@@ -194,7 +198,11 @@ impl<'a> Dive<'a> {
             let mut copies = self.state.copies(bin, &filling.contents);
             if copies == 0 {
                 // Somebody's ceiling is too low for that: the item alone.
-                filling = fill::best_with_first(capacity, &mut vec![self.state.candidate(item, bin)], FILL_STEPS_MAX);
+                filling = fill::best_with_first(
+                    capacity,
+                    &mut vec![self.state.candidate(item, bin)],
+                    FILL_STEPS_MAX,
+                );
                 while copies == 0 && filling.contents[0].1 > 1 {
                     filling.contents[0].1 -= 1;
                     copies = self.state.copies(bin, &filling.contents);
@@ -202,11 +210,11 @@ impl<'a> Dive<'a> {
                 copies = self.state.copies(bin, &filling.contents);
             }
             let loss = self.state.loss(bin, filling.worth);
-            if copies > 0 && best.as_ref().is_none_or(|(least, ..)| loss < *least) {
-                best = Some((loss, bin, filling.contents, copies));
+            if copies > 0 && best.as_ref().is_none_or(|(least, _)| loss < *least) {
+                best = Some((loss, Filled { bin, contents: filling.contents, copies }));
             }
         }
-        best.map(|(_, bin, contents, copies)| Filled { bin, contents, copies })
+        best.map(|(_, filled)| filled)
     }
 
     fn promising(&self, item: usize, bins: &[usize]) -> Vec<usize> {
@@ -247,19 +255,22 @@ impl<'a> Dive<'a> {
         if room.iter().zip(self.least_need).any(|(room, least)| *room < least) {
             return candidates;
         }
-        for &other in self.fillers.iter().take(LOOKED_AT_MAX) {
-            if other == item || left[other] == 0 || self.is_out[other] {
-                continue;
-            }
+        let waiting =
+            self.fillers.iter().copied().filter(|&it| it != item && left[it] > 0 && !self.is_out[it]);
+        for other in waiting.take(LOOKED_AT_MAX) {
             let class = &problem.classes[problem.items[other].class];
             let fitting = fill::fitting(class.need, room);
             if fitting == 0 || !class.allowed[bin] {
                 continue;
             }
             // A gang that is nowhere yet is not drawn to a place by room for a part of it, nor to one that may be sold out.
-            let is_open = problem.items[other].together != Together::Anywhere && self.state.key[other].is_none();
-            let may_be_here =
-                if is_open { fitting >= left[other] && !problem.bins[bin].is_scarce } else { self.state.may_be_in(other, bin) };
+            let is_open =
+                problem.items[other].together != Together::Anywhere && self.state.key[other].is_none();
+            let may_be_here = if is_open {
+                fitting >= left[other] && !problem.bins[bin].is_scarce
+            } else {
+                self.state.may_be_in(other, bin)
+            };
             if may_be_here && class.sides.is_empty() {
                 candidates.push(self.state.candidate(other, bin));
                 if candidates.len() > OTHERS_MAX {
@@ -270,16 +281,17 @@ impl<'a> Dive<'a> {
         candidates
     }
 
-    /// Takes members of this item out of all machines, and machines that are empty then.
-    fn leave_out(&mut self, item: usize) {
+    /// Takes out the machines that were chosen for this item, and its members where they only filled others up.
+    fn leave_out(&mut self, item: usize, machines_before: usize) {
         self.is_out[item] = true;
+        while self.state.machines.len() > machines_before {
+            self.state.take_out(self.state.machines.len() - 1);
+        }
         let holds = |filled: &Filled| filled.contents.iter().any(|(it, _)| *it == item);
         while let Some(place) = self.state.machines.iter().position(holds) {
             let mut filled = self.state.take_out(place);
             filled.contents.retain(|(it, _)| *it != item);
-            if !filled.contents.is_empty() {
-                self.state.apply(filled);
-            }
+            self.state.apply(filled);
         }
     }
 }

@@ -77,7 +77,8 @@ pub struct Misfits {
 /// Why a demand could not be served even alone, as far as that can be seen without packing.
 pub fn never(market: &Market, index: usize) -> Option<Refusal> {
     let demand = market.demands[index];
-    let has_no_end = |(at, it): (usize, &&Offering)| it.stock.is_none() && market.fits.misfit(index, at).is_none();
+    let has_no_end =
+        |(at, it): (usize, &&Offering)| it.stock.is_none() && market.fits.misfit(index, at).is_none();
     if demand.gang_ceiling.is_none() && market.offerings.iter().enumerate().any(has_no_end) {
         return None;
     }
@@ -85,8 +86,10 @@ pub fn never(market: &Market, index: usize) -> Option<Refusal> {
     // By place: the share of a member, and how many members there is room for.
     let mut places: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
     let together = fits::together(demand);
-    let offerings =
-        market.offerings.iter().map(|it| (it.machine, Some(it.price_per_hour), it.stock.map_or(u64::MAX, u64::from)));
+    let offerings = market
+        .offerings
+        .iter()
+        .map(|it| (it.machine, Some(it.price_per_hour), it.stock.map_or(u64::MAX, u64::from)));
     let rooms = market.rooms.iter().map(|it| (it.free, None, 1));
     for (at, (machine, price, stock)) in offerings.chain(rooms).enumerate() {
         match market.fits.misfit(index, at) {
@@ -107,7 +110,8 @@ pub fn never(market: &Market, index: usize) -> Option<Refusal> {
         return Some(Refusal::NoOffering(misfits));
     }
     let members = u64::from(demand.members);
-    let room = |places: &Vec<(u64, u64)>| places.iter().fold(0, |sum: u64, (_, room)| sum.saturating_add(*room));
+    let room =
+        |places: &Vec<(u64, u64)>| places.iter().fold(0, |sum: u64, (_, room)| sum.saturating_add(*room));
     let most = places.values().map(room).max().unwrap_or(0);
     if most < members {
         return Some(Refusal::Stock { members: demand.members, places: most });
@@ -212,14 +216,21 @@ pub fn explain(market: &Market, admitted: Admitted) -> Mix {
             .into_iter()
             .map(|(demand, machines)| Assignment { demand: name(demand), machines })
             .collect(),
-        refused: refused.into_iter().map(|(demand, reason)| Refused { demand: name(demand), reason }).collect(),
+        refused: refused
+            .into_iter()
+            .map(|(demand, reason)| Refused { demand: name(demand), reason })
+            .collect(),
         bound,
         is_best,
     }
 }
 
 /// Members are taken from the demands in order, so that a gang is on few machines.
-fn take(open: &mut std::collections::VecDeque<(usize, u32)>, mut count: u32, here: &mut BTreeMap<usize, u32>) {
+fn take(
+    open: &mut std::collections::VecDeque<(usize, u32)>,
+    mut count: u32,
+    here: &mut BTreeMap<usize, u32>,
+) {
     while count > 0 {
         let Some((demand, left)) = open.front_mut() else { return };
         let taken = count.min(*left);

@@ -17,6 +17,9 @@ pub struct Filling {
     pub worth: f64,
 }
 
+/// Whether contents that leave this room are to be looked at as they are.
+pub type IsFull<'a> = dyn Fn(&[(usize, u32)], [u64; 3]) -> bool + 'a;
+
 /// What the best contents are worth, or at most are if the search was cut short.
 pub struct Best {
     pub filling: Filling,
@@ -54,7 +57,7 @@ pub fn all(
     candidates: &[Candidate],
     worth_min: f64,
     steps_max: u32,
-    is_full: &dyn Fn(&[(usize, u32)], [u64; 3]) -> bool,
+    is_full: &IsFull,
 ) -> (Vec<Filling>, bool) {
     let mut search = Search::unsorted(capacity, candidates, steps_max);
     let mut found = Vec::new();
@@ -91,11 +94,13 @@ impl Search {
         let mut sum = vec![0.0; candidates.len() + 1];
         for place in (0..candidates.len()).rev() {
             let it = &candidates[place];
-            sum[place] = sum[place + 1] + it.worth.max(0.0) * f64::from(it.most.min(fitting(it.need, capacity)));
-            for at in 0..3 {
+            sum[place] =
+                sum[place + 1] + it.worth.max(0.0) * f64::from(it.most.min(fitting(it.need, capacity)));
+            let after = density[place + 1];
+            density[place] = std::array::from_fn(|at| {
                 let own = if it.need[at] == 0 { f64::INFINITY } else { it.worth / float(it.need[at]) };
-                density[place][at] = density[place + 1][at].max(if it.worth > 0.0 { own } else { 0.0 });
-            }
+                after[at].max(if it.worth > 0.0 { own } else { 0.0 })
+            });
         }
         Self { candidates: candidates.to_vec(), density, sum, steps_left: steps_max }
     }
@@ -132,8 +137,13 @@ impl Search {
             if count > 0 {
                 chosen.push((it.id, count));
             }
-            let complete =
-                self.best(place + 1, less(left, it.need, count), worth + it.worth * f64::from(count), chosen, found);
+            let complete = self.best(
+                place + 1,
+                less(left, it.need, count),
+                worth + it.worth * f64::from(count),
+                chosen,
+                found,
+            );
             if count > 0 {
                 chosen.pop();
             }
@@ -153,7 +163,7 @@ impl Search {
         worth_min: f64,
         chosen: &mut Vec<(usize, u32)>,
         found: &mut Vec<Filling>,
-        is_full: &dyn Fn(&[(usize, u32)], [u64; 3]) -> bool,
+        is_full: &IsFull,
     ) -> bool {
         if place == self.candidates.len() {
             if worth > worth_min && is_full(chosen, left) {

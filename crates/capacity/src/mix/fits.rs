@@ -68,7 +68,8 @@ impl Fits {
                     Some(Misfit::Size)
                 } else if demand.boot_seconds_max.is_some_and(|most| machine.boot_seconds > most) {
                     Some(Misfit::BootTime)
-                } else if demand.machine_ceiling.is_some_and(|most| machine.price.is_some_and(|it| it > most)) {
+                } else if demand.machine_ceiling.is_some_and(|most| machine.price.is_some_and(|it| it > most))
+                {
                     Some(Misfit::Ceiling)
                 } else {
                     None

@@ -37,12 +37,7 @@ pub fn are_open(problem: &Problem) -> bool {
 }
 
 /// Looks for something cheaper than what is known, or than `cost_max`.
-pub fn search(
-    problem: &Problem,
-    known: Option<Solution>,
-    cost_max: Option<u64>,
-    good_enough: u64,
-) -> Found {
+pub fn search(problem: &Problem, known: Option<Solution>, cost_max: Option<u64>, good_enough: u64) -> Found {
     let worths = bound::worths(problem, LINEAR_WORK_MAX);
     let mut best = known;
     let mut number = 0;
@@ -99,7 +94,11 @@ fn keys_of(problem: &Problem, item: usize) -> Vec<u32> {
     let keys: BTreeSet<u32> = bins().filter_map(|bin| bin.machine.key(it.together)).collect();
     let room = |key: u32| -> u64 {
         let there = bins().filter(|bin| bin.machine.key(it.together) == Some(key));
-        there.map(|bin| u64::from(fill::fitting(class.need, bin.capacity).min(it.count)) * u64::from(bin.stock)).sum()
+        there
+            .map(|bin| {
+                u64::from(fill::fitting(class.need, bin.capacity).min(it.count)) * u64::from(bin.stock)
+            })
+            .sum()
     };
     keys.into_iter().filter(|&key| room(key) >= u64::from(it.count)).collect()
 }

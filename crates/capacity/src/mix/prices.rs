@@ -81,7 +81,8 @@ fn cheapest(need: [f64; 3], bins: &[usize], unit: &[[f64; 3]]) -> Vec<usize> {
 }
 
 fn choose(problem: &Problem, unit: &[[f64; 3]], bins: &[Vec<usize>]) -> Choices {
-    let mut chosen = Choices { worth: Vec::with_capacity(bins.len()), used: vec![[0.0; 3]; problem.bins.len()] };
+    let mut chosen =
+        Choices { worth: Vec::with_capacity(bins.len()), used: vec![[0.0; 3]; problem.bins.len()] };
     for (class, bins) in problem.classes.iter().zip(bins) {
         let need = class.need.map(float);
         let mut least: Option<(f64, usize)> = None;
@@ -106,29 +107,35 @@ impl Prices {
         let bins = problem.bins.iter().zip(self.parts.iter().zip(&self.scarce));
         bins.map(|(bin, (parts, scarce))| {
             let price = float(bin.price) + scarce;
-            std::array::from_fn(|at| if bin.capacity[at] == 0 { 0.0 } else { parts[at] * price / float(bin.capacity[at]) })
+            std::array::from_fn(|at| {
+                if bin.capacity[at] == 0 { 0.0 } else { parts[at] * price / float(bin.capacity[at]) }
+            })
         })
         .collect()
     }
 
     fn bound(&self, problem: &Problem, worth: &[f64]) -> f64 {
-        let members: f64 = problem.classes.iter().zip(worth).map(|(class, worth)| f64::from(class.count) * worth).sum();
-        let scarce: f64 = problem.bins.iter().zip(&self.scarce).map(|(bin, price)| f64::from(bin.stock) * price).sum();
+        let members: f64 =
+            problem.classes.iter().zip(worth).map(|(class, worth)| f64::from(class.count) * worth).sum();
+        let scarce: f64 =
+            problem.bins.iter().zip(&self.scarce).map(|(bin, price)| f64::from(bin.stock) * price).sum();
         members - scarce
     }
 
     fn to_worths(&self, problem: &Problem, class: Vec<f64>, bound: f64) -> Worths {
-        let fullest = problem.bins.iter().zip(&self.scarce).map(|(bin, scarce)| float(bin.price) + scarce).collect();
+        let fullest =
+            problem.bins.iter().zip(&self.scarce).map(|(bin, scarce)| float(bin.price) + scarce).collect();
         let side = vec![0.0; problem.sides.len()];
         Worths { class, scarce: self.scarce.clone(), side, fullest, bound: whole_above(bound) }
     }
 
     fn follow(&mut self, problem: &Problem, used: &[[f64; 3]], round: f64) {
         // Steps that become smaller, but whose sum has no bound, come to the best prices.
-        let step = 1.0 / (1.0 + round.sqrt());
+        let step = 0.5 / (1.0 + (3.0 * round).sqrt());
         let dearest = problem.bins.iter().map(|bin| bin.price).max().unwrap_or(0);
         for (index, bin) in problem.bins.iter().enumerate() {
-            let machines: [f64; 3] = std::array::from_fn(|at| used[index][at] / float(bin.capacity[at].max(1)));
+            let machines: [f64; 3] =
+                std::array::from_fn(|at| used[index][at] / float(bin.capacity[at].max(1)));
             let most = (0..3).max_by(|&a, &b| machines[a].total_cmp(&machines[b])).unwrap_or(0);
             if machines[most] > 0.0 {
                 for (at, part) in self.parts[index].iter_mut().enumerate() {

@@ -87,7 +87,8 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
         let are_counted = demand.gang_ceiling.is_some() || queue_budget.is_some();
         let shares: Vec<u64> =
             if are_counted { bins.iter().map(|bin| share(demand, bin)).collect() } else { Vec::new() };
-        let dearest = shares.iter().zip(&allowed).filter(|(_, allowed)| **allowed).map(|(share, _)| *share).max();
+        let dearest =
+            shares.iter().zip(&allowed).filter(|(_, allowed)| **allowed).map(|(share, _)| *share).max();
         let at_most = dearest.unwrap_or(0).saturating_mul(u64::from(demand.members));
         let mut own_sides = Vec::new();
         // A ceiling that no placement can reach is none.

@@ -1,7 +1,7 @@
 //! From worths to whole machines, where there are few enough: the first item that is not covered decides which machine comes
 //! next, filled with what else still waits.
 //!
-//! First straight down, with the best machine each time; then with a few choices each time; then two and three machines of
+//! First straight down, with the best machine each time; then with a few choices each time; then two to four machines of
 //! what was found are thrown away and chosen anew; then with all choices that could still lead to something cheaper, which
 //! proves the best if it comes to its end. Each has a bound on its steps.
 
@@ -68,15 +68,6 @@ pub fn search(
     Found { is_proven: is_proven || is_at_bound, solution: search.best }
 }
 
-/// Makes a solution cheaper by choosing parts of it anew.
-pub fn improve(problem: &Problem, worths: &Worths, solution: Solution, nodes_each: u32, nodes_max: u32) -> Solution {
-    let mut search = Search::new(problem, worths, None, 0);
-    search.below = float(solution.cost);
-    search.best = Some(solution.clone());
-    search.again(nodes_each, nodes_max);
-    search.best.unwrap_or(solution)
-}
-
 struct Search<'a> {
     state: State<'a>,
     good_enough: u64,
@@ -98,7 +89,7 @@ struct Choice {
 /// Contents of one machine are looked at in at most so many steps.
 const BEST_STEPS_MAX: u32 = 400;
 const ALL_STEPS_MAX: u32 = 20_000;
-/// Of these machines, those with the largest loss, parts are chosen anew: all pairs and triples are some ten thousand.
+/// Of these machines, those with the largest loss, parts are chosen anew, as long as there are nodes left for it.
 const AGAIN_MACHINES_MAX: usize = 40;
 
 impl<'a> Search<'a> {
@@ -151,7 +142,10 @@ impl<'a> Search<'a> {
             None => self.all_choices(item, slack),
         };
         choices.sort_by(|a, b| {
-            a.loss.total_cmp(&b.loss).then(b.filling.worth.total_cmp(&a.filling.worth)).then(a.bin.cmp(&b.bin))
+            a.loss
+                .total_cmp(&b.loss)
+                .then(b.filling.worth.total_cmp(&a.filling.worth))
+                .then(a.bin.cmp(&b.bin))
         });
         choices.truncate(few.unwrap_or(usize::MAX));
         for Choice { bin, filling: Filling { contents, .. }, .. } in choices {
@@ -173,7 +167,9 @@ impl<'a> Search<'a> {
         let scarce = state.problem.bins.iter().zip(&state.stock).filter(|(bin, _)| bin.is_scarce);
         key.extend(scarce.map(|(_, stock)| stock));
         for left in &state.side_left {
-            key.extend([u32::try_from(left >> 32), u32::try_from(left & 0xffff_ffff)].map(|half| half.unwrap_or(0)));
+            key.extend(
+                [u32::try_from(left >> 32), u32::try_from(left & 0xffff_ffff)].map(|half| half.unwrap_or(0)),
+            );
         }
         let known = self.seen.entry(key).or_insert(u64::MAX);
         let was_here = *known <= state.cost;
@@ -200,11 +196,8 @@ impl<'a> Search<'a> {
         let mut choices = Vec::new();
         for bin in self.bins_for(item) {
             let mut candidates = self.candidates(item, bin);
-            let filling = fill::best_with_first(
-                self.state.problem.bins[bin].capacity,
-                &mut candidates,
-                BEST_STEPS_MAX,
-            );
+            let filling =
+                fill::best_with_first(self.state.problem.bins[bin].capacity, &mut candidates, BEST_STEPS_MAX);
             self.add_choice(bin, filling, &mut choices);
         }
         choices
@@ -216,7 +209,8 @@ impl<'a> Search<'a> {
         for bin in self.bins_for(item) {
             let candidates = self.candidates(item, bin);
             let worth_min = self.state.worths.machine(self.state.problem, bin) - slack - 1e-3;
-            let is_full = |contents: &[(usize, u32)], room: [u64; 3]| self.is_full(&candidates, contents, room);
+            let is_full =
+                |contents: &[(usize, u32)], room: [u64; 3]| self.is_full(&candidates, contents, room);
             let capacity = self.state.problem.bins[bin].capacity;
             let (fillings, all) = fill::all(capacity, &candidates, worth_min, ALL_STEPS_MAX, &is_full);
             complete &= all;
@@ -247,7 +241,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Pairs of machines, then triples, those with the largest loss first; from the beginning after each success.
+    /// Pairs of machines, then triples and fours, those with the largest loss first; from the beginning after each success.
     fn again(&mut self, nodes_each: u32, nodes_max: u32) {
         let mut nodes_left = nodes_max;
         while let Some(solution) = self.best.clone() {
@@ -272,23 +266,20 @@ impl<'a> Search<'a> {
         }
         let last = single.len();
         let first = last.saturating_sub(AGAIN_MACHINES_MAX);
-        for size in [2, 3] {
-            for a in (first..last).rev() {
-                for b in (first..a).rev() {
-                    for c in (if size == 2 { b..b + 1 } else { first..b }).rev() {
-                        let places = if size == 2 { vec![a, b] } else { vec![a, b, c] };
-                        let loss: f64 = places.iter().map(|&place| single[place].0).sum();
-                        if loss < 1.0 {
-                            break;
-                        }
-                        if *nodes_left == 0 {
-                            return false;
-                        }
-                        if self.choose_anew(&places, nodes_each, nodes_left) {
-                            return true;
-                        }
-                    }
+        for size in [2, 3, 4] {
+            let mut places: Vec<usize> = (first..last).rev().take(size).collect();
+            while places.len() == size {
+                let loss: f64 = places.iter().map(|&place| single[place].0).sum();
+                if *nodes_left == 0 {
+                    return false;
                 }
+                // Nothing to win that is not lost now. What follows until the one before the last moves loses even less.
+                if loss < 1.0 {
+                    places[size - 1] = first;
+                } else if self.choose_anew(&places, nodes_each, nodes_left) {
+                    return true;
+                }
+                next_places(&mut places, first);
             }
         }
         false
@@ -317,5 +308,39 @@ impl<'a> Search<'a> {
             worths.member(problem, problem.items[item].class, filled.bin) * f64::from(count)
         };
         worths.machine(problem, filled.bin) - filled.contents.iter().map(worth).sum::<f64>()
+    }
+}
+
+/// The next choice of places, each below the one before it; none is left if there is none.
+fn next_places(places: &mut Vec<usize>, first: usize) {
+    let size = places.len();
+    let lowest = |at: usize| first + (size - 1 - at);
+    let Some(at) = (0..size).rev().find(|&at| places[at] > lowest(at)) else {
+        places.clear();
+        return;
+    };
+    places[at] -= 1;
+    for after in at + 1..size {
+        places[after] = places[after - 1] - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_places;
+
+    #[test]
+    fn every_choice_of_places_comes_once() {
+        let mut places = vec![5, 4, 3];
+        let mut seen = Vec::new();
+        while !places.is_empty() {
+            seen.push(places.clone());
+            next_places(&mut places, 1);
+        }
+        // Three of the five from one to five.
+        assert_eq!(seen.len(), 10);
+        assert_eq!(seen.last(), Some(&vec![3, 2, 1]));
+        seen.dedup();
+        assert_eq!(seen.len(), 10);
     }
 }

@@ -48,7 +48,7 @@ pub fn kind_of(seed: u64) -> Kind {
 /// A market that a solver can mostly prove: up to 12 gangs and 8 offerings.
 pub fn small(seed: u64) -> Case {
     let kind = kind_of(seed);
-    let mut draw = Draw(Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x6d69_78));
+    let mut draw = Draw(Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x006d_6978));
     let is = |wanted: &[Kind]| kind == Kind::Everything || wanted.contains(&kind);
     let types: &[&str] = if kind == Kind::OneType { &["h100"] } else { &["a100", "h100", "l4"] };
     let zones = if is(&[Kind::Zones]) { 3 } else { 1 + draw.below(2) };
@@ -61,8 +61,12 @@ pub fn small(seed: u64) -> Case {
             offering
         })
         .collect();
-    let rooms = if is(&[Kind::Rooms]) { (0..1 + draw.below(4)).map(|i| draw.room(i, types, zones)).collect() } else { Vec::new() };
-    let demands: Vec<Demand> = (0..1 + draw.below(12))
+    let rooms = if is(&[Kind::Rooms]) {
+        (0..=draw.below(4)).map(|i| draw.room(i, types, zones)).collect()
+    } else {
+        Vec::new()
+    };
+    let demands: Vec<Demand> = (0..=draw.below(12))
         .map(|index| {
             let mut demand = draw.demand(index, types, if kind == Kind::Shared { 1 } else { 5 });
             if is(&[Kind::Zones]) {
@@ -93,7 +97,7 @@ pub fn small(seed: u64) -> Case {
 
 /// A market as large as a cloud's: so many gangs that wait, so many offerings.
 pub fn large(seed: u64, gangs: u64, offerings: u64) -> Case {
-    let mut draw = Draw(Random::new(seed ^ 0x6c61_7267_65));
+    let mut draw = Draw(Random::new(seed ^ 0x006c_6172_6765));
     let types = ["a100", "h100", "h200", "l4", "a10g", "b200"];
     let offerings = (0..offerings)
         .map(|index| {
@@ -109,7 +113,12 @@ pub fn large(seed: u64, gangs: u64, offerings: u64) -> Case {
             let mut demand = draw.demand(index, &types, 1);
             demand.members = draw.pick(&[1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 32]);
             if demand.members > 1 {
-                demand.together = draw.pick(&[Together::Anywhere, Together::Anywhere, Together::OneZone, Together::OneDomain]);
+                demand.together = draw.pick(&[
+                    Together::Anywhere,
+                    Together::Anywhere,
+                    Together::OneZone,
+                    Together::OneDomain,
+                ]);
             }
             if draw.one_in(8) {
                 demand.zones = vec![format!("zone-{}", draw.below(3))];
@@ -147,7 +156,7 @@ impl Draw {
             zone: format!("zone-{zone}"),
             domain: (domain > 0).then(|| format!("rack-{zone}-{domain}")),
             capacity_type: self.pick(&[CapacityType::Spot, CapacityType::OnDemand]),
-            gpu_type: Some((*self.pick(&types.to_vec())).to_owned()),
+            gpu_type: Some((*self.pick(types)).to_owned()),
         }
     }
 
@@ -201,8 +210,8 @@ impl Draw {
         let gpus = self.pick(&[1, 1, 1, 2, 2, 3, 4, 8]);
         let gpu_types = match self.below(3) {
             0 => Vec::new(),
-            1 => vec![(*self.pick(&types.to_vec())).to_owned()],
-            _ => vec![types[0].to_owned(), (*self.pick(&types.to_vec())).to_owned()],
+            1 => vec![(*self.pick(types)).to_owned()],
+            _ => vec![types[0].to_owned(), (*self.pick(types)).to_owned()],
         };
         Demand {
             id: format!("gang-{index:04}"),

@@ -61,14 +61,18 @@ pub fn faults(case: &Case, mix: &Mix) -> Vec<String> {
             if demand.boot_seconds_max.is_some_and(|most| ready > most) {
                 say(format!("would wait {ready} seconds for a machine"));
             }
-            if let (Some(ceiling), Some(price)) = (demand.machine_ceiling, price) && price > ceiling {
+            if let (Some(ceiling), Some(price)) = (demand.machine_ceiling, price)
+                && price > ceiling
+            {
                 say(format!("is on a machine for {price}, above {ceiling}"));
             }
             places.insert(match demand.together {
                 Together::Anywhere => None,
                 Together::OneZone => Some(location.zone.clone()),
                 Together::OneDomain if demand.members == 1 => None,
-                Together::OneDomain => Some(location.domain.clone().unwrap_or_else(|| format!("none {place:?}"))),
+                Together::OneDomain => {
+                    Some(location.domain.clone().unwrap_or_else(|| format!("none {place:?}")))
+                }
             });
             cost += u64::from(*count) * price.map_or(0, |price| share(price, machine, demand.member));
         }
@@ -140,6 +144,7 @@ fn machine_faults(case: &Case, mix: &Mix, load: &BTreeMap<&Place, [u64; 3]>) -> 
 fn share(price: u64, machine: Resources, member: Resources) -> u64 {
     let needs = [member.gpus, member.cpu_milli, member.memory_bytes];
     let parts = needs.into_iter().zip([machine.gpus, machine.cpu_milli, machine.memory_bytes]);
-    let cost = |(need, has): (u64, u64)| (u128::from(price) * u128::from(need)).div_ceil(u128::from(has.max(1)));
+    let cost =
+        |(need, has): (u64, u64)| (u128::from(price) * u128::from(need)).div_ceil(u128::from(has.max(1)));
     u64::try_from(parts.map(cost).max().unwrap_or(0)).unwrap_or(u64::MAX)
 }

@@ -76,7 +76,8 @@ pub fn cheapest(case: &Case, served: &[&Demand], time_max: Duration) -> Answer {
         let all: Vec<_> = machines.iter().map(|&machine| (machine, 1.0)).collect();
         programme.add_constraint(&all[..], ComparisonOp::Le, f64::from(most));
         for &d in &able {
-            let here = programme.add_integer_var(0.0, (0, i32::try_from(served[d].members).unwrap_or(i32::MAX)));
+            let here =
+                programme.add_integer_var(0.0, (0, i32::try_from(served[d].members).unwrap_or(i32::MAX)));
             on.insert((d, k), here);
             let mut places: Vec<(Variable, f64)> = vec![(here, -1.0)];
             for (filling, &machine) in fillings.iter().zip(&machines) {
@@ -216,7 +217,8 @@ fn full_fillings(
             return None;
         }
         let Some(&d) = able.get(at) else {
-            let could_add = able.iter().any(|&d| filling[&d] < served[d].members && served[d].member.fits(room));
+            let could_add =
+                able.iter().any(|&d| filling[&d] < served[d].members && served[d].member.fits(room));
             if !could_add {
                 full.push(filling);
             }
