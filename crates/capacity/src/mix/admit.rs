@@ -140,7 +140,7 @@ pub fn cost_to_serve(market: &Market, served: &[usize], budget: Option<u64>) -> 
 }
 
 /// Dives until nobody is left out who was not among the first, or so often.
-const DIVES_MAX: u32 = 4;
+const DIVES_MAX: u32 = 3;
 
 fn admit_many(market: &Market, mut refused: BTreeMap<usize, Refusal>) -> Admitted {
     let served = within_gpu_limits(market, &mut refused);

@@ -24,8 +24,10 @@ const BINS_OF_EACH: usize = 2;
 /// Others that a machine may be filled up with; more than fit into any.
 const OTHERS_MAX: usize = 16;
 /// Others that are looked at to find those.
-const LOOKED_AT_MAX: usize = 200;
+const LOOKED_AT_MAX: usize = 120;
 const FILL_STEPS_MAX: u32 = 60;
+/// After so many items those without members left are taken off the list of fillers.
+const FORGET_AFTER: u32 = 16;
 
 /// What came of it: all that could be placed, and the items that could not, as a whole.
 pub struct Dived<'a> {
@@ -71,6 +73,9 @@ struct Dive<'a> {
     state: State<'a>,
     /// Items that could fill up a machine, those worth most for a GPU first.
     fillers: Vec<usize>,
+    /// All of them, for when members come back.
+    all_fillers: Vec<usize>,
+    placed_since: u32,
     is_out: Vec<bool>,
     /// No item needs less of a resource.
     least_need: [u64; 3],
@@ -85,9 +90,12 @@ impl<'a> Dive<'a> {
             })
             .collect();
         fillers.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let all_fillers: Vec<usize> = fillers.into_iter().map(|(_, item)| item).collect();
         Self {
             state: State::new(problem, worths),
-            fillers: fillers.into_iter().map(|(_, item)| item).collect(),
+            fillers: all_fillers.clone(),
+            all_fillers,
+            placed_since: 0,
             is_out: vec![false; problem.items.len()],
             least_need: std::array::from_fn(|at| {
                 problem.classes.iter().map(|class| class.need[at]).min().unwrap_or(0)
@@ -129,6 +137,12 @@ impl<'a> Dive<'a> {
             if budget.is_some_and(|budget| self.state.cost > budget) {
                 return false;
             }
+        }
+        self.placed_since += 1;
+        if self.placed_since == FORGET_AFTER {
+            self.placed_since = 0;
+            let left = &self.state.left;
+            self.fillers.retain(|&it| left[it] > 0);
         }
         true
     }
@@ -284,6 +298,7 @@ impl<'a> Dive<'a> {
     /// Takes out the machines that were chosen for this item, and its members where they only filled others up.
     fn leave_out(&mut self, item: usize, machines_before: usize) {
         self.is_out[item] = true;
+        self.fillers.clone_from(&self.all_fillers);
         while self.state.machines.len() > machines_before {
             self.state.take_out(self.state.machines.len() - 1);
         }

@@ -15,9 +15,9 @@ use super::fill::float;
 use super::problem::Problem;
 
 /// Rounds in which every bin is looked at, and rounds after each of them in which only those that were cheapest then are.
-const WIDE_ROUNDS: u32 = 8;
-const NARROW_ROUNDS: u32 = 15;
-const CHEAPEST: usize = 16;
+const WIDE_ROUNDS: u32 = 6;
+const NARROW_ROUNDS: u32 = 16;
+const CHEAPEST: usize = 10;
 
 struct Prices {
     /// Price of one machine's resources, as parts of its whole price; they sum to one.
