@@ -12,14 +12,20 @@
 
 mod admit;
 mod bound;
+mod dive;
 mod explain;
 mod fill;
+mod fits;
+mod keys;
 mod master;
+mod prices;
 mod problem;
 mod search;
+mod state;
 
 pub use explain::{Misfits, Refusal};
 
+use self::fits::Fits;
 use crate::demand::{Demand, Limits};
 use crate::offering::{MicrosPerHour, Offering, Room};
 
@@ -97,7 +103,8 @@ pub fn decide(demands: &[Demand], offerings: &[Offering], rooms: &[Room], limits
     offerings.sort_by(|a, b| a.id.cmp(&b.id));
     let mut rooms: Vec<&Room> = rooms.iter().collect();
     rooms.sort_by(|a, b| a.id.cmp(&b.id));
-    let market = Market { demands, offerings, rooms, limits };
+    let fits = Fits::new(&demands, &offerings, &rooms);
+    let market = Market { demands, offerings, rooms, limits, fits };
     let admitted = admit::admit(&market);
     explain::explain(&market, admitted)
 }
@@ -108,4 +115,5 @@ struct Market<'a> {
     offerings: Vec<&'a Offering>,
     rooms: Vec<&'a Room>,
     limits: &'a Limits,
+    fits: Fits,
 }

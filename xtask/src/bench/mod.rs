@@ -1,5 +1,6 @@
 //! `cargo xtask bench …`: measurements, each in one run against its reference.
 
+mod capacity;
 pub mod oracle;
 mod placement;
 mod placement_work;
@@ -22,6 +23,11 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Machines to buy: how far from the cheapest mix, and how long a decision takes.
+    Capacity {
+        /// Which parts, for example `mix`; all without one.
+        parts: Vec<String>,
+    },
     /// Faults on real servers: kills, stops, restarts, storms; judged over every revision of the store. Without a scenario
     /// the oracle comes first.
     Faults {
@@ -81,6 +87,7 @@ enum Bench {
 /// Builds what is measured with optimisation, then measures.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.what {
+        Bench::Capacity { parts } => capacity::run(parts),
         Bench::Faults { scenarios, rehearse, seed } => {
             if scenarios.is_empty() && !rehearse {
                 oracle::run(oracle::CASES, 0)?;

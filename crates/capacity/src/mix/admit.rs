@@ -1,12 +1,19 @@
 //! Who is served: in order, each if it can be together with all before it.
+//!
+//! With few gangs and offerings each question is answered by a search that mostly proves its answer. With many, all are tried at
+//! once; only if somebody is left out are they placed one after the other, in order, to see who.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Market;
 use super::bound::{self, Worths};
+use super::dive::{self, Dived, Order};
 use super::explain::{self, Refusal};
+use super::keys;
+use super::prices;
 use super::problem::{self, Problem};
-use super::search::{self, Choices, Effort, Found, Pass, Solution};
+use super::search::{self, Found, Pass};
+use super::state::Solution;
 
 /// Those who are served, how, and those who are not.
 pub struct Admitted {
@@ -18,23 +25,72 @@ pub struct Admitted {
     pub refused: BTreeMap<usize, Refusal>,
 }
 
+/// Items times bins: below this the search takes milliseconds.
+const SMALL_MAX: usize = 1_000;
+/// Multiplications: some twenty milliseconds.
+const LINEAR_WORK_MAX: u64 = 20_000_000;
+
+const FIRST: &[Pass] = &[
+    Pass::Few { choices: 1, nodes_max: 1_000 },
+    Pass::Few { choices: 3, nodes_max: 1_000 },
+    Pass::Again { nodes_each: 100, nodes_max: 10_000 },
+    Pass::All { nodes_max: 2_000 },
+];
+const MORE: &[Pass] = &[
+    Pass::Again { nodes_each: 1_000, nodes_max: 40_000 },
+    Pass::All { nodes_max: 40_000 },
+    Pass::Again { nodes_each: 3_000, nodes_max: 60_000 },
+];
+
 /// Decides who is served.
 pub fn admit(market: &Market) -> Admitted {
     let mut refused: BTreeMap<usize, Refusal> = BTreeMap::new();
-    for (index, demand) in market.demands.iter().enumerate() {
-        if let Some(reason) = explain::never(market, demand) {
+    for index in 0..market.demands.len() {
+        if let Some(reason) = explain::never(market, index) {
             refused.insert(index, reason);
         }
+    }
+    if market.demands.len() * market.fits.machines().len() > SMALL_MAX {
+        return admit_many(market, refused);
     }
     // Each round refuses one more, so there are at most as many as demands.
     loop {
         let served = within_gpu_limits(market, &mut refused);
-        if let Some(admitted) = serve(market, &served, &refused) {
-            return admitted;
+        let problem = problem::build(market, &served, true);
+        let worths = bound::worths(&problem, LINEAR_WORK_MAX);
+        let Found { solution, is_proven } = search_all_ways(&problem, &worths, problem.budget, 0);
+        if let Some(solution) = solution {
+            return admitted(problem, &worths, solution, is_proven, refused);
         }
         let (fits, first_out) = first_that_does_not_fit(market, &served);
         refused.insert(first_out, explain::out_of_room(market, &fits, first_out));
     }
+}
+
+fn search_all_ways(problem: &Problem, worths: &Worths, cost_max: Option<u64>, good_enough: u64) -> Found {
+    let first = search::search(problem, worths, None, cost_max, good_enough, FIRST);
+    if first.is_proven || first.solution.as_ref().is_some_and(|it| it.cost <= good_enough) {
+        return first;
+    }
+    if keys::are_open(problem) {
+        let found = keys::search(problem, first.solution, cost_max, good_enough);
+        if found.is_proven {
+            return found;
+        }
+        return search::search(problem, worths, found.solution, cost_max, good_enough, MORE);
+    }
+    search::search(problem, worths, first.solution, cost_max, good_enough, MORE)
+}
+
+fn admitted(
+    problem: Problem,
+    worths: &Worths,
+    solution: Solution,
+    is_best: bool,
+    refused: BTreeMap<usize, Refusal>,
+) -> Admitted {
+    let bound = if is_best { solution.cost } else { worths.bound.min(solution.cost) };
+    Admitted { problem, solution, bound, is_best, refused }
 }
 
 /// All who are not refused and whose queue has GPUs left for them, those before counted first; the others are refused.
@@ -61,61 +117,61 @@ fn within_gpu_limits(market: &Market, refused: &mut BTreeMap<usize, Refusal>) ->
     served
 }
 
-fn serve(market: &Market, served: &[usize], refused: &BTreeMap<usize, Refusal>) -> Option<Admitted> {
-    let problem = build(market, served);
-    let worths = bound::worths(&problem, LINEAR_WORK_MAX);
-    let Found { solution, is_proven } =
-        search::search(&problem, &worths, problem.budget, &effort(&problem, 0));
-    let solution = solution?;
-    Some(Admitted {
-        bound: worths.bound.min(solution.cost),
-        problem,
-        is_best: is_proven,
-        solution,
-        refused: refused.clone(),
-    })
-}
-
 /// The longest beginning that can be served, and who comes after it. More never fit where fewer do not, so it is found by halving.
 fn first_that_does_not_fit(market: &Market, served: &[usize]) -> (Vec<usize>, usize) {
     let (mut fits, mut fails) = (0, served.len());
     while fits + 1 < fails {
         let middle = usize::midpoint(fits, fails);
-        if can_serve(market, &served[..middle]) { fits = middle } else { fails = middle }
+        if cost_to_serve(market, &served[..middle], market.limits.budget).is_some() {
+            fits = middle;
+        } else {
+            fails = middle;
+        }
     }
     (served[..fits].to_vec(), served[fails - 1])
 }
 
-/// Whether there is any mix for them.
-pub fn can_serve(market: &Market, served: &[usize]) -> bool {
-    cost_to_serve(market, served, market.limits.budget).is_some()
-}
-
-/// What the first mix costs that is within the budget; any budget of queues is as it is in the market.
+/// What the first mix costs that is within the budget; budgets of queues are as they are in the market.
 pub fn cost_to_serve(market: &Market, served: &[usize], budget: Option<u64>) -> Option<u64> {
-    let problem = build(market, served);
-    let worths: Worths = bound::worths(&problem, LINEAR_WORK_MAX);
+    let problem = problem::build(market, served, true);
+    let worths = bound::worths(&problem, LINEAR_WORK_MAX);
     let good_enough = budget.unwrap_or(u64::MAX);
-    let found = search::search(&problem, &worths, budget, &effort(&problem, good_enough));
-    found.solution.map(|solution| solution.cost)
+    search_all_ways(&problem, &worths, budget, good_enough).solution.map(|solution| solution.cost)
 }
 
-fn build(market: &Market, served: &[usize]) -> Problem {
-    problem::build(served, &market.demands, &market.offerings, &market.rooms, market.limits)
+/// Dives until nobody is left out who was not among the first, or so often.
+const DIVES_MAX: u32 = 3;
+
+fn admit_many(market: &Market, mut refused: BTreeMap<usize, Refusal>) -> Admitted {
+    let served = within_gpu_limits(market, &mut refused);
+    let problem = problem::build(market, &served, false);
+    let worths = prices::worths(&problem);
+    // Who is left out goes before all others the next time, in order: who is left out then, is so by those before it alone.
+    // A queue's GPUs that one of them was counted with are not given to somebody else in this decision; the next one does.
+    let mut first = BTreeSet::new();
+    let mut dived = dive::dive(&problem, &worths, Order::ByWorth, &first);
+    for _ in 1..DIVES_MAX {
+        let before = first.len();
+        first.extend(dived.left_out.iter().copied());
+        if first.len() == before {
+            break;
+        }
+        dived = dive::dive(&problem, &worths, Order::ByWorth, &first);
+    }
+    if problem.budget.is_some_and(|budget| dived.state.cost > budget) {
+        dived = dive::dive(&problem, &worths, Order::AsNumbered { budget: problem.budget }, &BTreeSet::new());
+    }
+    let Dived { state, left_out } = dived;
+    let solution = state.solution();
+    if left_out.is_empty() {
+        let is_best = solution.cost <= worths.bound;
+        return admitted(problem, &worths, solution, is_best, refused);
+    }
+    for &item in &left_out {
+        let demand = problem.items[item].demands[0];
+        let before = served.iter().filter(|&&other| other < demand && !refused.contains_key(&other)).count();
+        refused.insert(demand, Refusal::Taken { served_before: before });
+    }
+    let bound = worths.bound_without(&problem, &left_out);
+    Admitted { is_best: solution.cost <= bound, bound: bound.min(solution.cost), problem, solution, refused }
 }
-
-/// Multiplications: some twenty milliseconds.
-const LINEAR_WORK_MAX: u64 = 20_000_000;
-
-fn effort(problem: &Problem, good_enough: u64) -> Effort {
-    let small = problem.items.len() * problem.bins.len() <= 2_000;
-    Effort { passes: if small { SMALL } else { LARGE }, good_enough }
-}
-
-const SMALL: &[Pass] = &[
-    Pass { choices: Choices::Best(1), nodes_max: 1_000 },
-    Pass { choices: Choices::Best(3), nodes_max: 1_000 },
-    Pass { choices: Choices::All, nodes_max: 20_000 },
-];
-
-const LARGE: &[Pass] = &[Pass { choices: Choices::Best(1), nodes_max: 10_000 }];

@@ -17,10 +17,10 @@ pub struct Worths {
     pub scarce: Vec<f64>,
     /// For each micro-unit of share that a side counts.
     pub side: Vec<f64>,
+    /// The most that the contents of one machine can be worth, by bin.
+    pub fullest: Vec<f64>,
     /// No mix costs less, in micro-units.
     pub bound: u64,
-    /// Whether the linear programme was solved to its end.
-    pub is_exact: bool,
 }
 
 impl Worths {
@@ -29,6 +29,15 @@ impl Worths {
         let it = &problem.classes[class];
         let sides: f64 = it.sides.iter().map(|&side| self.side[side]).sum();
         self.class[class] - if it.sides.is_empty() { 0.0 } else { sides * float(it.shares[bin]) }
+    }
+
+    /// The bound for everybody but these items: prices are as good for fewer, only what these were worth is not paid.
+    pub fn bound_without(&self, problem: &Problem, items: &[usize]) -> u64 {
+        let worth = |&item: &usize| {
+            let it = &problem.items[item];
+            self.class[it.class] * f64::from(it.count)
+        };
+        whole_above(float(self.bound) - items.iter().map(worth).sum::<f64>())
     }
 
     /// What one machine of this bin costs, in micro-units, with what its scarceness adds.
@@ -125,8 +134,7 @@ impl<'a> Programme<'a> {
             let mut alone: Vec<(f64, usize, u32)> = (0..self.problem.bins.len())
                 .filter(|&bin| class.allowed[bin])
                 .map(|bin| {
-                    let it = Candidate { id: index, need: class.need, most: class.count, worth: 0.0 };
-                    let count = class.count.min(fill::fitting(&it, self.problem.bins[bin].capacity));
+                    let count = class.count.min(fill::fitting(class.need, self.problem.bins[bin].capacity));
                     (float(self.problem.bins[bin].price) / f64::from(count.max(1)), bin, count)
                 })
                 .collect();
@@ -212,7 +220,8 @@ impl<'a> Programme<'a> {
         for (it, worth) in self.problem.sides.iter().zip(&side) {
             bound -= float(it.limit) * worth;
         }
-        Worths { class, scarce, side, bound: whole_above(bound), is_exact }
+        let fullest = self.problem.bins.iter().map(|bin| self.most_worth[bin.twins] * UNIT / scale).collect();
+        Worths { class, scarce, side, fullest, bound: whole_above(bound) }
     }
 }
 

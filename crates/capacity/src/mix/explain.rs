@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::admit::{self, Admitted};
-use super::problem::{self, Misfit, Source};
+use super::fits::{self, Misfit};
+use super::problem::Source;
 use super::{Assignment, Market, Mix, Place, Purchase, Refused};
-use crate::demand::{Demand, Together, share_price};
-use crate::offering::MicrosPerHour;
+use crate::demand::share_price;
+use crate::offering::{MicrosPerHour, Offering};
 
 /// Why a demand is not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,34 +75,32 @@ pub struct Misfits {
 }
 
 /// Why a demand could not be served even alone, as far as that can be seen without packing.
-pub fn never(market: &Market, demand: &Demand) -> Option<Refusal> {
+pub fn never(market: &Market, index: usize) -> Option<Refusal> {
+    let demand = market.demands[index];
+    let has_no_end =
+        |(at, it): (usize, &&Offering)| it.stock.is_none() && market.fits.misfit(index, at).is_none();
+    if demand.gang_ceiling.is_none() && market.offerings.iter().enumerate().any(has_no_end) {
+        return None;
+    }
     let mut misfits = Misfits::default();
-    // By place: how many members there is room for, and the shares they would cost.
-    let mut places: BTreeMap<Option<&str>, Vec<(u64, u64)>> = BTreeMap::new();
-    let together = problem::together(demand);
-    let offerings = market.offerings.iter().map(|it| {
-        (
-            &it.location,
-            it.machine,
-            it.boot_seconds,
-            Some(it.price_per_hour),
-            it.stock.map_or(u64::MAX, u64::from),
-        )
-    });
-    let rooms = market.rooms.iter().map(|it| (&it.location, it.free, it.ready_in_seconds, None, 1));
-    for (location, machine, boot_seconds, price, stock) in offerings.chain(rooms) {
-        match problem::misfit(demand, location, machine, boot_seconds, price) {
+    // By place: the share of a member, and how many members there is room for.
+    let mut places: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+    let together = fits::together(demand);
+    let offerings = market
+        .offerings
+        .iter()
+        .map(|it| (it.machine, Some(it.price_per_hour), it.stock.map_or(u64::MAX, u64::from)));
+    let rooms = market.rooms.iter().map(|it| (it.free, None, 1));
+    for (at, (machine, price, stock)) in offerings.chain(rooms).enumerate() {
+        match market.fits.misfit(index, at) {
             None if stock == 0 => misfits.stock += 1,
             None => {
-                let key = match together {
-                    Together::Anywhere => None,
-                    Together::OneZone => Some(location.zone.as_str()),
-                    Together::OneDomain => location.domain.as_deref(),
-                };
                 let parts = machine.to_array().into_iter().zip(demand.member.to_array());
                 let per_machine = parts.filter_map(|(has, need)| has.checked_div(need)).min();
                 let room = per_machine.unwrap_or(u64::MAX).saturating_mul(stock);
-                let share = price.map_or(0, |price| share_price(price, machine, demand.member));
+                let counted = price.filter(|_| demand.gang_ceiling.is_some());
+                let share = counted.map_or(0, |price| share_price(price, machine, demand.member));
+                let key = market.fits.machines()[at].key(together).unwrap_or(u32::MAX);
                 places.entry(key).or_default().push((share, room));
             }
             Some(misfit) => misfits.count(misfit, price),
@@ -246,28 +245,22 @@ fn take(
 
 fn purchase(market: &Market, bought: &[u32], offering: usize, here: &[(usize, u32)], count: u32) -> Purchase {
     let chosen = market.offerings[offering];
-    let is_same_place = |other: &crate::offering::Location, demand: &Demand| match problem::together(demand) {
-        Together::Anywhere => true,
-        Together::OneZone => other.zone == chosen.location.zone,
-        Together::OneDomain => other.domain == chosen.location.domain,
-    };
-    let could_hold = |index: usize| {
-        let other = market.offerings[index];
-        let has_stock = other.stock.is_none_or(|stock| stock.saturating_sub(bought[index]) >= count);
-        let mut room = other.machine.to_array();
-        let all_fit = here.iter().all(|&(demand, members)| {
-            let demand = market.demands[demand];
-            let price = Some(other.price_per_hour);
-            let fits =
-                problem::misfit(demand, &other.location, other.machine, other.boot_seconds, price).is_none();
-            let needs = demand.member.to_array().map(|need| need.saturating_mul(u64::from(members)));
-            let has_room = needs.iter().zip(room).all(|(need, has)| *need <= has);
-            if has_room {
-                room = std::array::from_fn(|at| room[at] - needs[at]);
-            }
-            fits && has_room && is_same_place(&other.location, demand)
-        });
-        has_stock && all_fit
+    let machines = market.fits.machines();
+    let could_hold = |other: usize| {
+        let it = market.offerings[other];
+        let has_stock = it.stock.is_none_or(|stock| stock.saturating_sub(bought[other]) >= count);
+        let mut room = it.machine.to_array();
+        has_stock
+            && here.iter().all(|&(index, members)| {
+                let demand = market.demands[index];
+                let together = fits::together(demand);
+                let needs = demand.member.to_array().map(|need| need.saturating_mul(u64::from(members)));
+                let has_room = needs.iter().zip(room).all(|(need, has)| *need <= has);
+                room = std::array::from_fn(|at| room[at].saturating_sub(needs[at]));
+                has_room
+                    && market.fits.misfit(index, other).is_none()
+                    && machines[other].key(together) == machines[offering].key(together)
+            })
     };
     let others: Vec<usize> =
         (0..market.offerings.len()).filter(|&other| other != offering && could_hold(other)).collect();

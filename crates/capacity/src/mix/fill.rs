@@ -17,6 +17,9 @@ pub struct Filling {
     pub worth: f64,
 }
 
+/// Whether contents that leave this room are to be looked at as they are.
+pub type IsFull<'a> = dyn Fn(&[(usize, u32)], [u64; 3]) -> bool + 'a;
+
 /// What the best contents are worth, or at most are if the search was cut short.
 pub struct Best {
     pub filling: Filling,
@@ -35,14 +38,26 @@ pub fn best(capacity: [u64; 3], candidates: &mut Vec<Candidate>, steps_max: u32)
     Best { filling: found, worth_at_most }
 }
 
-/// All contents with the first candidate in them, worth more than `worth_min`, to which `may_stay_open` lets nothing be added;
-/// at most so many steps. Says whether these are all.
+/// The contents of the largest worth that hold one of the first candidate.
+pub fn best_with_first(capacity: [u64; 3], candidates: &mut Vec<Candidate>, steps_max: u32) -> Filling {
+    let first = candidates[0];
+    candidates[0].most -= 1;
+    let mut filling = best(less(capacity, first.need, 1), candidates, steps_max).filling;
+    filling.worth += first.worth;
+    match filling.contents.iter_mut().find(|(id, _)| *id == first.id) {
+        Some((_, count)) => *count += 1,
+        None => filling.contents.push((first.id, 1)),
+    }
+    filling
+}
+
+/// All contents with the first candidate in them, worth more than `worth_min`, that `is_full` accepts; at most so many steps. Says whether these are all.
 pub fn all(
     capacity: [u64; 3],
     candidates: &[Candidate],
     worth_min: f64,
     steps_max: u32,
-    is_full: &dyn Fn(&[(usize, u32)], [u64; 3]) -> bool,
+    is_full: &IsFull,
 ) -> (Vec<Filling>, bool) {
     let mut search = Search::unsorted(capacity, candidates, steps_max);
     let mut found = Vec::new();
@@ -79,11 +94,13 @@ impl Search {
         let mut sum = vec![0.0; candidates.len() + 1];
         for place in (0..candidates.len()).rev() {
             let it = &candidates[place];
-            sum[place] = sum[place + 1] + it.worth.max(0.0) * f64::from(it.most.min(fitting(it, capacity)));
-            for at in 0..3 {
+            sum[place] =
+                sum[place + 1] + it.worth.max(0.0) * f64::from(it.most.min(fitting(it.need, capacity)));
+            let after = density[place + 1];
+            density[place] = std::array::from_fn(|at| {
                 let own = if it.need[at] == 0 { f64::INFINITY } else { it.worth / float(it.need[at]) };
-                density[place][at] = density[place + 1][at].max(if it.worth > 0.0 { own } else { 0.0 });
-            }
+                after[at].max(if it.worth > 0.0 { own } else { 0.0 })
+            });
         }
         Self { candidates: candidates.to_vec(), density, sum, steps_left: steps_max }
     }
@@ -115,7 +132,7 @@ impl Search {
         }
         self.steps_left -= 1;
         let it = self.candidates[place];
-        let most = it.most.min(fitting(&it, left));
+        let most = it.most.min(fitting(it.need, left));
         for count in (0..=most).rev() {
             if count > 0 {
                 chosen.push((it.id, count));
@@ -146,7 +163,7 @@ impl Search {
         worth_min: f64,
         chosen: &mut Vec<(usize, u32)>,
         found: &mut Vec<Filling>,
-        is_full: &dyn Fn(&[(usize, u32)], [u64; 3]) -> bool,
+        is_full: &IsFull,
     ) -> bool {
         if place == self.candidates.len() {
             if worth > worth_min && is_full(chosen, left) {
@@ -162,7 +179,7 @@ impl Search {
         }
         self.steps_left -= 1;
         let it = self.candidates[place];
-        let most = it.most.min(fitting(&it, left));
+        let most = it.most.min(fitting(it.need, left));
         for count in (u32::from(place == 0)..=most).rev() {
             if count > 0 {
                 chosen.push((it.id, count));
@@ -181,9 +198,9 @@ impl Search {
     }
 }
 
-/// How many of them the room takes.
-pub fn fitting(candidate: &Candidate, room: [u64; 3]) -> u32 {
-    let by_resource = |at: usize| room[at].checked_div(candidate.need[at]).unwrap_or(u64::MAX);
+/// How many members of this need the room takes.
+pub fn fitting(need: [u64; 3], room: [u64; 3]) -> u32 {
+    let by_resource = |at: usize| room[at].checked_div(need[at]).unwrap_or(u64::MAX);
     let count = (0..3).map(by_resource).min().unwrap_or(0);
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::demand::{Demand, Limits, Together, share_price};
-use crate::offering::{Location, Offering, Resources, Room};
+use super::Market;
+use super::fits::{Machine, together};
+use crate::demand::{Demand, Together, share_price};
+use crate::offering::{Location, Resources};
 
 /// Machines of one kind: of one offering, or rooms that are alike.
+#[derive(Clone)]
 pub struct Bin {
     pub capacity: [u64; 3],
     pub price: u64,
@@ -13,13 +16,14 @@ pub struct Bin {
     pub stock: u32,
     /// Whether the stock may run out at all.
     pub is_scarce: bool,
-    pub zone: u32,
-    pub domain: Option<u32>,
+    /// Where they are.
+    pub machine: Machine,
     pub source: Source,
     /// Bins of one twin group have the same room, and take the same members for the same share.
     pub twins: usize,
 }
 
+#[derive(Clone)]
 pub enum Source {
     /// Its index.
     Offering(usize),
@@ -28,6 +32,7 @@ pub enum Source {
 }
 
 /// Members that are alike but for where their gang-mates are.
+#[derive(Clone)]
 pub struct Class {
     pub need: [u64; 3],
     /// By bin.
@@ -40,6 +45,7 @@ pub struct Class {
 }
 
 /// Members that are alike in everything: all of their class that may be anywhere, or one gang that must be together.
+#[derive(Clone)]
 pub struct Item {
     pub class: usize,
     pub count: u32,
@@ -49,10 +55,12 @@ pub struct Item {
 }
 
 /// A bound on the shares of some members together.
+#[derive(Clone)]
 pub struct Side {
     pub limit: u64,
 }
 
+#[derive(Clone)]
 pub struct Problem {
     pub bins: Vec<Bin>,
     pub classes: Vec<Class>,
@@ -61,74 +69,11 @@ pub struct Problem {
     pub budget: Option<u64>,
 }
 
-impl Bin {
-    /// What must be the same for gang-mates; `None` if this bin cannot hold a gang that is to be together so.
-    pub fn key(&self, together: Together) -> Option<u32> {
-        match together {
-            Together::Anywhere => Some(0),
-            Together::OneZone => Some(self.zone),
-            Together::OneDomain => self.domain,
-        }
-    }
-}
-
-/// A gang of one is together with itself.
-pub fn together(demand: &Demand) -> Together {
-    if demand.members == 1 { Together::Anywhere } else { demand.together }
-}
-
-/// Why a member cannot be on a machine, the first that holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Misfit {
-    GpuType,
-    Zone,
-    CapacityType,
-    Domain,
-    Size,
-    BootTime,
-    Ceiling,
-}
-
-/// Whether a member of this gang may be there at all; `price` is `None` for a room.
-pub fn misfit(
-    demand: &Demand,
-    location: &Location,
-    machine: Resources,
-    boot_seconds: u32,
-    price: Option<u64>,
-) -> Option<Misfit> {
-    let may_be = |wanted: &[String], is: &str| wanted.is_empty() || wanted.iter().any(|it| it == is);
-    let wrong_type = demand.member.gpus > 0
-        && !location.gpu_type.as_deref().is_some_and(|gpu_type| may_be(&demand.gpu_types, gpu_type));
-    if wrong_type {
-        Some(Misfit::GpuType)
-    } else if !may_be(&demand.zones, &location.zone) {
-        Some(Misfit::Zone)
-    } else if !demand.capacity_types.is_empty() && !demand.capacity_types.contains(&location.capacity_type) {
-        Some(Misfit::CapacityType)
-    } else if together(demand) == Together::OneDomain && location.domain.is_none() {
-        Some(Misfit::Domain)
-    } else if !demand.member.fits(machine) {
-        Some(Misfit::Size)
-    } else if demand.boot_seconds_max.is_some_and(|most| boot_seconds > most) {
-        Some(Misfit::BootTime)
-    } else if price.is_some_and(|price| demand.machine_ceiling.is_some_and(|ceiling| price > ceiling)) {
-        Some(Misfit::Ceiling)
-    } else {
-        None
-    }
-}
-
-/// The problem of serving all of these demands (indices, in the order of service).
-pub fn build(
-    served: &[usize],
-    demands: &[&Demand],
-    offerings: &[&Offering],
-    rooms: &[&Room],
-    limits: &Limits,
-) -> Problem {
+/// The problem of serving all of these demands (indices, in the order of service). Without `merge` each is an item of its own.
+pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
+    let Market { demands, limits, .. } = market;
     let members: u32 = served.iter().map(|&index| demands[index].members).fold(0, u32::saturating_add);
-    let mut bins = bins_of(offerings, rooms, members);
+    let mut bins = bins_of(market, members);
     let mut sides = Vec::new();
     let mut queue_sides = BTreeMap::new();
     let mut classes: Vec<Class> = Vec::new();
@@ -137,10 +82,13 @@ pub fn build(
     let mut free_item_by_class = BTreeMap::new();
     for &index in served {
         let demand = demands[index];
-        let allowed = allowed_bins(demand, &bins, offerings, rooms);
-        let shares: Vec<u64> = bins.iter().map(|bin| share(demand, bin)).collect();
+        let allowed = allowed_bins(market, index, &bins);
+        let queue_budget = limits.queues.get(&demand.queue).and_then(|limit| limit.budget);
+        let are_counted = demand.gang_ceiling.is_some() || queue_budget.is_some();
+        let shares: Vec<u64> =
+            if are_counted { bins.iter().map(|bin| share(demand, bin)).collect() } else { Vec::new() };
         let dearest =
-            bins.iter().enumerate().filter(|&(bin, _)| allowed[bin]).map(|(bin, _)| shares[bin]).max();
+            shares.iter().zip(&allowed).filter(|(_, allowed)| **allowed).map(|(share, _)| *share).max();
         let at_most = dearest.unwrap_or(0).saturating_mul(u64::from(demand.members));
         let mut own_sides = Vec::new();
         // A ceiling that no placement can reach is none.
@@ -148,7 +96,7 @@ pub fn build(
             own_sides.push(sides.len());
             sides.push(Side { limit });
         }
-        if let Some(limit) = limits.queues.get(&demand.queue).and_then(|limit| limit.budget) {
+        if let Some(limit) = queue_budget {
             own_sides.push(*queue_sides.entry(&demand.queue).or_insert_with(|| {
                 sides.push(Side { limit });
                 sides.len() - 1
@@ -163,6 +111,7 @@ pub fn build(
         classes[class].count += demand.members;
         let together = together(demand);
         if together == Together::Anywhere
+            && merge
             && let Some(&item) = free_item_by_class.get(&class)
         {
             let item: &mut Item = &mut items[item];
@@ -175,8 +124,27 @@ pub fn build(
         }
         items.push(Item { class, count: demand.members, together, demands: vec![index] });
     }
-    mark_twins(&mut bins, &classes);
+    // Only the linear programme asks for twins, and where nothing is merged there is none.
+    if merge {
+        mark_twins(&mut bins, &classes);
+    }
     Problem { bins, classes, items, sides, budget: limits.budget }
+}
+
+/// The same, but for one gang whose place is decided now.
+pub fn with_place(problem: &Problem, item: usize, key: u32) -> Problem {
+    let mut problem = problem.clone();
+    let Item { class, count, together, .. } = problem.items[item];
+    let mut own = Class { count, ..problem.classes[class].clone() };
+    for (bin, allowed) in problem.bins.iter().zip(&mut own.allowed) {
+        *allowed &= bin.machine.key(together) == Some(key);
+    }
+    problem.classes[class].count -= count;
+    problem.items[item].class = problem.classes.len();
+    problem.items[item].together = Together::Anywhere;
+    problem.classes.push(own);
+    mark_twins(&mut problem.bins, &problem.classes);
+    problem
 }
 
 fn share(demand: &Demand, bin: &Bin) -> u64 {
@@ -184,16 +152,11 @@ fn share(demand: &Demand, bin: &Bin) -> u64 {
     share_price(bin.price, Resources { gpus, cpu_milli, memory_bytes }, demand.member)
 }
 
-fn bins_of(offerings: &[&Offering], rooms: &[&Room], members: u32) -> Vec<Bin> {
-    let mut zones = BTreeMap::new();
-    let mut domains = BTreeMap::new();
-    fn number<'a>(numbers: &mut BTreeMap<&'a str, u32>, name: &'a str) -> u32 {
-        let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-        *numbers.entry(name).or_insert(next)
-    }
+fn bins_of(market: &Market, members: u32) -> Vec<Bin> {
+    let machines = market.fits.machines();
     let mut bins: Vec<Bin> = Vec::new();
     let mut alike: BTreeMap<(&Location, Resources, u32), usize> = BTreeMap::new();
-    for (index, room) in rooms.iter().enumerate() {
+    for (index, room) in market.rooms.iter().enumerate() {
         let bin = *alike.entry((&room.location, room.free, room.ready_in_seconds)).or_insert(bins.len());
         if let Some(Bin { source: Source::Rooms(rooms), stock, .. }) = bins.get_mut(bin) {
             rooms.push(index);
@@ -205,21 +168,18 @@ fn bins_of(offerings: &[&Offering], rooms: &[&Room], members: u32) -> Vec<Bin> {
             price: 0,
             stock: 1,
             is_scarce: true,
-            zone: number(&mut zones, &room.location.zone),
-            domain: room.location.domain.as_deref().map(|domain| number(&mut domains, domain)),
+            machine: machines[market.offerings.len() + index],
             source: Source::Rooms(vec![index]),
             twins: 0,
         });
     }
-    for (index, offering) in offerings.iter().enumerate() {
-        let stock = offering.stock.unwrap_or(members).min(members);
+    for (index, offering) in market.offerings.iter().enumerate() {
         bins.push(Bin {
             capacity: offering.machine.to_array(),
             price: offering.price_per_hour,
-            stock,
+            stock: offering.stock.unwrap_or(members).min(members),
             is_scarce: offering.stock.is_some_and(|stock| stock < members),
-            zone: number(&mut zones, &offering.location.zone),
-            domain: offering.location.domain.as_deref().map(|domain| number(&mut domains, domain)),
+            machine: machines[index],
             source: Source::Offering(index),
             twins: 0,
         });
@@ -227,18 +187,12 @@ fn bins_of(offerings: &[&Offering], rooms: &[&Room], members: u32) -> Vec<Bin> {
     bins
 }
 
-fn allowed_bins(demand: &Demand, bins: &[Bin], offerings: &[&Offering], rooms: &[&Room]) -> Vec<bool> {
-    let fits = |bin: &Bin| match &bin.source {
-        Source::Offering(index) => {
-            let it = offerings[*index];
-            misfit(demand, &it.location, it.machine, it.boot_seconds, Some(it.price_per_hour)).is_none()
-        }
-        Source::Rooms(same) => {
-            let it = rooms[same[0]];
-            misfit(demand, &it.location, it.free, it.ready_in_seconds, None).is_none()
-        }
+fn allowed_bins(market: &Market, demand: usize, bins: &[Bin]) -> Vec<bool> {
+    let machine = |bin: &Bin| match &bin.source {
+        Source::Offering(index) => *index,
+        Source::Rooms(same) => market.offerings.len() + same[0],
     };
-    bins.iter().map(|bin| bin.stock > 0 && fits(bin)).collect()
+    bins.iter().map(|bin| bin.stock > 0 && market.fits.misfit(demand, machine(bin)).is_none()).collect()
 }
 
 fn mark_twins(bins: &mut [Bin], classes: &[Class]) {

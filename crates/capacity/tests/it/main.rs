@@ -2,5 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod cases;
+mod judge;
+mod mixes;
+mod properties;
+mod solver;
 mod spot;
 mod spot_laws;
+mod verdict;
