@@ -39,8 +39,7 @@ fn who_knows_all_takes_what_is_cheapest() {
     // Six hours and one changeover, on spot or on on-demand.
     check_best(vec![true; 54], 6_200_000.0, 6.0);
     check_best(vec![false; 54], 18_600_000.0, 0.0);
-    // Three hours without spot are waited for exactly: 2 h 48 min of slack are left after one changeover, so 12 min are missing,
-    // and the rest of a second changeover.
+    // Three hours of slack less a changeover are 2 h 48 min: 2 h 40 min without spot are waited for.
     let late: Vec<bool> = (0..54).map(|tick| tick >= 16).collect();
     check_best(late, 6_200_000.0, 6.0);
 }
