@@ -21,6 +21,7 @@ mod master;
 mod prices;
 mod problem;
 mod search;
+mod starts;
 mod state;
 
 pub use explain::{Misfits, Refusal};

@@ -111,6 +111,21 @@ impl<'a> Platform<'a> {
         self.start(spec.args(arguments.iter().copied()), "Scheduling.")
     }
 
+    /// A scheduler of its own pod that buys machines.
+    pub async fn buying_scheduler(
+        &self,
+        name: &str,
+        times: LeaseTimes,
+        failpoints: &str,
+    ) -> Result<Service, Error> {
+        let kubeconfig = self
+            .cluster
+            .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT)
+            .await?;
+        let spec = self.scheduler_spec(name, &kubeconfig, times, failpoints);
+        self.start(spec.args(["--buy-machines"]), "Scheduling.")
+    }
+
     /// A scheduler with the identity in `kubeconfig`, as a restarted container has its pod's.
     pub fn scheduler_as(
         &self,

@@ -1,7 +1,10 @@
 //! `cargo xtask bench capacity`: what decisions about machines must show, part by part.
+//!
+//! One part needs no cluster. The others buy machines through real Karpenter, in the binary `bench-capacity`.
 
 use anyhow::bail;
 
+use super::measure_with;
 use crate::commands::{self, cargo};
 
 /// Something that is measured by itself, and prints its figures.
@@ -16,32 +19,47 @@ const PARTS: &[Part] = &[
     Part { name: "mix", arguments: &["run", "--release", "-p", "capacity", "--example", "mix"] },
 ];
 
-/// Runs these parts, or all.
-pub fn run(names: &[String]) -> anyhow::Result<()> {
-    for part in chosen(names)? {
+/// The parts of the binary, in its order.
+const ON_A_CLUSTER: &[&str] = &["gangs", "scaleup", "kills", "notices"];
+
+/// Runs these parts, or all; what is only rehearsed prints no figures.
+pub fn run(names: &[String], rehearse: bool, seed: Option<u64>) -> anyhow::Result<()> {
+    let (alone, on_a_cluster) = chosen(names)?;
+    for part in alone {
         commands::run_and_keep_figures(&mut cargo(part.arguments))?;
     }
-    Ok(())
+    if on_a_cluster.is_empty() {
+        return Ok(());
+    }
+    let rehearse = rehearse.then_some("--rehearse");
+    let seed = seed.map(|seed| format!("--seed={seed}"));
+    let arguments: Vec<_> = on_a_cluster.into_iter().chain(rehearse).chain(seed.as_deref()).collect();
+    // The scheduler stops at the points at which it is killed.
+    measure_with("bench-capacity", &arguments, &["--features", "scheduler/failpoints"])
 }
 
-/// In the order of the table, however they were asked for.
-fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Part>> {
-    if let Some(unknown) = names.iter().find(|name| !PARTS.iter().any(|part| part.name == name.as_str())) {
-        let all: Vec<_> = PARTS.iter().map(|part| part.name).collect();
+/// In the order of the tables, however they were asked for.
+fn chosen(names: &[String]) -> anyhow::Result<(Vec<&'static Part>, Vec<&'static str>)> {
+    let all: Vec<_> = PARTS.iter().map(|part| part.name).chain(ON_A_CLUSTER.iter().copied()).collect();
+    if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
         bail!("there is no part {unknown:?}\n\nhint: the parts are {}", all.join(", "));
     }
-    let is_wanted = |part: &&Part| names.is_empty() || names.iter().any(|name| name == part.name);
-    Ok(PARTS.iter().filter(is_wanted).collect())
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|it| it == name);
+    let alone = PARTS.iter().filter(|part| is_wanted(part.name)).collect();
+    let on_a_cluster = ON_A_CLUSTER.iter().copied().filter(|name| is_wanted(name)).collect();
+    Ok((alone, on_a_cluster))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PARTS, chosen};
+    use super::{ON_A_CLUSTER, PARTS, chosen};
 
     #[test]
     fn parts_are_chosen_by_name_or_all() {
-        assert_eq!(chosen(&[]).unwrap().len(), PARTS.len());
-        assert_eq!(chosen(&["mix".to_owned()]).unwrap()[0].name, "mix");
+        let (alone, on_a_cluster) = chosen(&[]).unwrap();
+        assert_eq!((alone.len(), on_a_cluster.len()), (PARTS.len(), ON_A_CLUSTER.len()));
+        let (alone, on_a_cluster) = chosen(&["mix".to_owned(), "gangs".to_owned()]).unwrap();
+        assert_eq!((alone[0].name, on_a_cluster), ("mix", vec!["gangs"]));
         let error = chosen(&["mox".to_owned()]).err().unwrap().to_string();
         assert!(error.contains("\"mox\"") && error.contains("mix"), "{error}");
     }

@@ -25,8 +25,14 @@ pub struct BenchArgs {
 enum Bench {
     /// Machines to buy: how far from the cheapest mix, and how long a decision takes.
     Capacity {
-        /// Which parts, for example `mix`; all without one.
+        /// Which parts, for example `mix` or `gangs`; all without one.
         parts: Vec<String>,
+        /// A tenth of what needs a cluster; prints no figures.
+        #[arg(long)]
+        rehearse: bool,
+        /// The seed that a failing run printed.
+        #[arg(long)]
+        seed: Option<u64>,
     },
     /// Faults on real servers: kills, stops, restarts, storms; judged over every revision of the store. Without a scenario
     /// the oracle comes first.
@@ -87,7 +93,7 @@ enum Bench {
 /// Builds what is measured with optimisation, then measures.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.what {
-        Bench::Capacity { parts } => capacity::run(parts),
+        Bench::Capacity { parts, rehearse, seed } => capacity::run(parts, *rehearse, *seed),
         Bench::Faults { scenarios, rehearse, seed } => {
             if scenarios.is_empty() && !rehearse {
                 oracle::run(oracle::CASES, 0)?;

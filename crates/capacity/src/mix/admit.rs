@@ -13,6 +13,7 @@ use super::keys;
 use super::prices;
 use super::problem::{self, Problem};
 use super::search::{self, Found, Pass};
+use super::starts;
 use super::state::Solution;
 
 /// Those who are served, how, and those who are not.
@@ -72,14 +73,16 @@ fn search_all_ways(problem: &Problem, worths: &Worths, cost_max: Option<u64>, go
     if first.is_proven || first.solution.as_ref().is_some_and(|it| it.cost <= good_enough) {
         return first;
     }
+    let mut known = first.solution;
     if keys::are_open(problem) {
-        let found = keys::search(problem, first.solution, cost_max, good_enough);
+        let found = keys::search(problem, known, cost_max, good_enough);
         if found.is_proven {
             return found;
         }
-        return search::search(problem, worths, found.solution, cost_max, good_enough, MORE);
+        known = found.solution;
     }
-    search::search(problem, worths, first.solution, cost_max, good_enough, MORE)
+    known = starts::search(problem, worths, known, cost_max, good_enough);
+    search::search(problem, worths, known, cost_max, good_enough, MORE)
 }
 
 fn admitted(

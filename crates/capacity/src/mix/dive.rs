@@ -273,15 +273,14 @@ impl<'a> Dive<'a> {
             self.fillers.iter().copied().filter(|&it| it != item && left[it] > 0 && !self.is_out[it]);
         for other in waiting.take(LOOKED_AT_MAX) {
             let class = &problem.classes[problem.items[other].class];
-            let fitting = fill::fitting(class.need, room);
-            if fitting == 0 || !class.allowed[bin] {
+            if !class.allowed[bin] || class.need.iter().zip(room).any(|(need, room)| *need > room) {
                 continue;
             }
             // A gang that is nowhere yet is not drawn to a place by room for a part of it, nor to one that may be sold out.
             let is_open =
                 problem.items[other].together != Together::Anywhere && self.state.key[other].is_none();
             let may_be_here = if is_open {
-                fitting >= left[other] && !problem.bins[bin].is_scarce
+                !problem.bins[bin].is_scarce && fill::fitting(class.need, room) >= left[other]
             } else {
                 self.state.may_be_in(other, bin)
             };

@@ -16,8 +16,8 @@ use super::problem::Problem;
 
 /// Rounds in which every bin is looked at, and rounds after each of them in which only those that were cheapest then are.
 const WIDE_ROUNDS: u32 = 6;
-const NARROW_ROUNDS: u32 = 16;
-const CHEAPEST: usize = 10;
+const NARROW_ROUNDS: u32 = 14;
+const CHEAPEST: usize = 12;
 
 struct Prices {
     /// Price of one machine's resources, as parts of its whole price; they sum to one.

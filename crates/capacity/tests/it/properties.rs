@@ -38,7 +38,7 @@ fn no_mix_is_more_than_two_percent_above_the_proven_best() {
 
 #[test]
 fn every_mix_is_possible_and_tells_what_is_true_of_it() {
-    for seed in 30_000..30_400 {
+    for seed in 30_000..30_200 {
         let case = small(seed);
         let mix = decide(&case.demands, &case.offerings, &case.rooms, &case.limits);
         assert_eq!(faults(&case, &mix), Vec::<String>::new(), "seed {seed}");

@@ -32,6 +32,12 @@ pub struct Life {
 }
 
 impl Life {
+    /// For how long it is paid for until `now`, or its end if that is earlier.
+    pub fn paid_seconds(&self, now: Timestamp) -> f64 {
+        let until = self.ended.as_ref().map_or(now, |(at, _)| (*at).min(now));
+        until.duration_since(self.launched).as_secs_f64().max(0.0)
+    }
+
     /// What it costs until `now`, or its end if that is earlier: in micro-units, rounded down.
     pub fn cost_micros(&self, now: Timestamp) -> i128 {
         let until = self.ended.as_ref().map_or(now, |(at, _)| (*at).min(now));

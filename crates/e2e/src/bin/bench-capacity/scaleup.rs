@@ -1,0 +1,136 @@
+//! Many pods of one GPU, and not a single node: how long until all run, with our scheduler and with kube-scheduler. In both
+//! cases Karpenter's pool buys.
+
+use std::time::{Duration, Instant};
+
+use api_types::names;
+use e2e::claims::node_pools;
+use e2e::machines::billed;
+use e2e::wait;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::{Value, json};
+use test_cluster::figures;
+use test_cluster::karpenter::NODE_CLASS;
+
+use crate::Size;
+use crate::yard::{MACHINE, TEAM, Yard};
+
+const PODS: usize = 800;
+const BOUND: Duration = Duration::from_mins(10);
+const ROUNDS: usize = 2;
+
+/// Runs both, in turn, and compares the best of each.
+pub async fn measure(size: Size) -> anyhow::Result<()> {
+    let pods = size.of(PODS);
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..if size.rehearse { 1 } else { ROUNDS } {
+        theirs.push(scale_up(pods, Scheduler::Kube).await?);
+        ours.push(scale_up(pods, Scheduler::Ours).await?);
+        println!("round {round}: ours {:?}, kube-scheduler {:?}", ours[round], theirs[round]);
+    }
+    if size.rehearse {
+        return Ok(());
+    }
+    let best = |found: &[Found]| found.iter().map(|it| it.seconds).fold(f64::INFINITY, f64::min);
+    let price = |found: &[Found]| found.iter().map(|it| it.micros_per_hour).max().unwrap_or(0);
+    let of = format!(
+        "{pods} pods, the best of {ROUNDS}: {:.1} s, with kube-scheduler {:.1} s; per hour {} and {} millionths",
+        best(&ours),
+        best(&theirs),
+        price(&ours),
+        price(&theirs)
+    );
+    figures::print("capacity.scaleup_over_karpenter", best(&ours) / best(&theirs), "×", &of);
+    anyhow::ensure!(price(&ours) <= price(&theirs), "at a higher price: {of}");
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheduler {
+    Ours,
+    Kube,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    seconds: f64,
+    micros_per_hour: i64,
+}
+
+async fn scale_up(pods: usize, scheduler: Scheduler) -> anyhow::Result<Found> {
+    let yard = Yard::start().await?;
+    let client = yard.cluster.admin_client();
+    node_pools(&client).create(&PostParams::default(), &serde_json::from_value(pool())?).await?;
+    let _ours = match scheduler {
+        Scheduler::Kube => {
+            yard.cluster.start_kube_scheduler(1_000)?;
+            None
+        }
+        Scheduler::Ours => Some(yard.platform().await?),
+    };
+    let api: Api<Pod> = Api::namespaced(client.clone(), TEAM);
+    let began = Instant::now();
+    stream::iter(0..pods)
+        .map(|index| {
+            let api = api.clone();
+            async move {
+                let pod: Pod = serde_json::from_value(pod(index, scheduler))?;
+                api.create(&PostParams::default(), &pod).await?;
+                anyhow::Ok(())
+            }
+        })
+        .buffer_unordered(16)
+        .try_collect::<Vec<_>>()
+        .await?;
+    wait::until("all run", BOUND, || async {
+        let running = ListParams::default().fields("status.phase=Running");
+        Ok((api.list_metadata(&running).await?.items.len() == pods).then_some(()))
+    })
+    .await?;
+    let seconds = began.elapsed().as_secs_f64();
+    let micros_per_hour = billed(yard.cluster.karpenter()?)?.iter().map(|life| life.micros_per_hour).sum();
+    yard.cluster.stop().await;
+    Ok(Found { seconds, micros_per_hour })
+}
+
+fn pool() -> Value {
+    let is_in = |key: &str, value: &str| json!({ "key": key, "operator": "In", "values": [value] });
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": { "name": "h100" },
+        "spec": {
+            "disruption": { "consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never" },
+            "template": {
+                "metadata": { "labels": { names::GPU_TYPE_NODE_LABEL: "H100" } },
+                "spec": {
+                    "nodeClassRef": { "group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": NODE_CLASS },
+                    "expireAfter": "Never",
+                    "requirements": [
+                        is_in(names::CAPACITY_TYPE_NODE_LABEL, "on-demand"),
+                        is_in(names::INSTANCE_TYPE_NODE_LABEL, MACHINE),
+                    ],
+                },
+            },
+        },
+    })
+}
+
+fn pod(index: usize, scheduler: Scheduler) -> Value {
+    let name = if scheduler == Scheduler::Ours { names::SCHEDULER_NAME } else { "default-scheduler" };
+    json!({
+        "metadata": {
+            "name": format!("pod-{index}"), "namespace": TEAM,
+            "annotations": { names::FAKE_RUN_TIME_ANNOTATION: "3600s" },
+        },
+        "spec": {
+            "schedulerName": name,
+            "restartPolicy": "Never",
+            "containers": [{
+                "name": "main", "image": "example/train:1",
+                "resources": { "requests": { names::GPU_RESOURCE: "1" }, "limits": { names::GPU_RESOURCE: "1" } },
+            }],
+        },
+    })
+}
