@@ -30,14 +30,20 @@ pub fn gang_mark(namespace: &str, gang: &str) -> String {
     format!("{:016x}", fnv_1a(&format!("{namespace}/{gang}")))
 }
 
+/// The name of a launch for a gang, or for spares of a machine type.
+pub fn launch_name(gang: Option<(&str, &str)>, machine_type: &str, number: i64) -> String {
+    let whose = match gang {
+        Some((namespace, gang)) => gang_mark(namespace, gang),
+        None => format!("spare-{:08x}", fnv_1a(machine_type) >> 32),
+    };
+    format!("{whose}-{number}")
+}
+
 impl LaunchMark {
     /// The launch's name, which all of its claims bear as a label.
     pub fn launch_name(&self) -> String {
-        let whose = match &self.gang {
-            Some((namespace, gang)) => gang_mark(namespace, gang),
-            None => format!("spare-{:08x}", fnv_1a(&self.machine_type) >> 32),
-        };
-        format!("{whose}-{}", self.number)
+        let gang = self.gang.as_ref().map(|(namespace, gang)| (namespace.as_str(), gang.as_str()));
+        launch_name(gang, &self.machine_type, self.number)
     }
 
     /// The claim's name: the same each time, so that an order that is repeated orders nothing.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use api_types::launch::{LaunchMark, gang_mark};
+use api_types::launch::{LaunchMark, gang_mark, launch_name};
 use cluster_model::{GangKey, NodeName};
 use jiff::Timestamp;
 
@@ -39,6 +39,14 @@ pub struct LaunchKey {
 }
 
 impl LaunchKey {
+    /// What the label of its claims and nodes says.
+    pub fn name(&self) -> String {
+        match &self.purpose {
+            Purpose::Gang(gang) => launch_name(Some((&gang.namespace, &gang.name)), "", self.number),
+            Purpose::Spare(machine) => launch_name(None, machine, self.number),
+        }
+    }
+
     /// What the taint of its machines says, if they are for a gang.
     pub fn mark(&self) -> Option<String> {
         match &self.purpose {

@@ -14,13 +14,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api_types::names::FOR_GANG_TAINT;
-use cluster_model::{ClusterState, Gang, GangKey, NodeName};
+use api_types::names::LAUNCH_LABEL;
+use cluster_model::{ClusterState, Gang, GangKey, Node, NodeName};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::{Catalogue, OfferKey};
 use crate::claim::{Claim, LaunchKey, Purpose, by_launch};
 use crate::memory::{Memory, Ordered};
+use crate::reserve;
 
 /// An order is seen by then, or did not get through: writes are tried again after a second, then two, then four.
 pub const SEEN_MAX: SignedDuration = SignedDuration::from_secs(15);
@@ -87,7 +88,8 @@ pub fn follow(
     memory: &mut Memory,
     now: Timestamp,
 ) -> Follow {
-    let mut following = Following { state, catalogue, now, follow: Follow::default() };
+    let nodes = nodes_by_launch(state);
+    let mut following = Following { state, catalogue, nodes, now, follow: Follow::default() };
     let mut launches = by_launch(claims);
     let ordered: Vec<LaunchKey> = memory.ordered.keys().cloned().collect();
     for key in &ordered {
@@ -105,6 +107,8 @@ pub fn follow(
 struct Following<'a> {
     state: &'a ClusterState,
     catalogue: &'a Catalogue,
+    /// The nodes of each launch, by its name. Not as its claims say: those hear of their nodes later than we do.
+    nodes: BTreeMap<Arc<str>, Vec<&'a Node>>,
     now: Timestamp,
     follow: Follow,
 }
@@ -137,9 +141,9 @@ impl Following<'_> {
                 self.note_under_way(key, seen, memory);
             }
             Standing::Used => {
-                let reserved = seen.iter().filter_map(|claim| claim.node.as_ref());
-                let reserved = reserved.filter(|node| self.is_reserved(node)).cloned();
-                self.follow.opens.extend(reserved.collect::<Vec<_>>());
+                let reserved = self.nodes_of(key).iter().filter(|node| is_reserved(node));
+                let reserved: Vec<NodeName> = reserved.map(|node| node.name.clone()).collect();
+                self.follow.opens.extend(reserved);
                 for claim in seen {
                     memory.worked(&claim.offer);
                 }
@@ -160,17 +164,14 @@ impl Following<'_> {
             return Standing::Unwanted("its launch was given up");
         }
         let Purpose::Gang(gang) = &key.purpose else { return self.of_spares(key, seen, memory) };
-        let has_opened = seen.iter().any(|claim| claim.node.as_ref().is_some_and(|node| self.is_open(node)));
-        if has_opened {
-            return if seen.iter().filter_map(|it| it.node.as_ref()).any(|node| self.is_reserved(node)) {
-                Standing::Used
-            } else {
-                Standing::Over
-            };
+        let (reserved, open): (Vec<&Node>, Vec<&Node>) =
+            self.nodes_of(key).iter().copied().partition(|node| is_reserved(node));
+        if !open.is_empty() {
+            return if reserved.is_empty() { Standing::Over } else { Standing::Used };
         }
         let Some(waits) = self.state.gang(gang) else { return Standing::Unwanted("its gang is no more") };
         if waits.members().any(|pod| self.state.pod(pod).at().is_some()) {
-            return if self.is_used(waits, seen) {
+            return if self.is_used(waits, key) {
                 Standing::Used
             } else {
                 Standing::Unwanted("its gang has started elsewhere")
@@ -305,26 +306,32 @@ impl Following<'_> {
         memory.given_up.insert(key.clone());
     }
 
-    fn is_used(&self, gang: &Gang, seen: &[&Claim]) -> bool {
+    fn is_used(&self, gang: &Gang, key: &LaunchKey) -> bool {
         let mut places = gang.members().filter_map(|pod| self.state.pod(pod).at());
         places.any(|place| {
             let name = self.state.node(place).name();
-            seen.iter().any(|claim| claim.node.as_ref() == Some(name))
+            self.nodes_of(key).iter().any(|node| node.name == *name)
         })
     }
 
-    fn is_reserved(&self, node: &NodeName) -> bool {
-        self.has_taint(node) == Some(true)
+    fn nodes_of(&self, key: &LaunchKey) -> &[&Node] {
+        self.nodes.get(key.name().as_str()).map_or(&[], Vec::as_slice)
     }
+}
 
-    fn is_open(&self, node: &NodeName) -> bool {
-        self.has_taint(node) == Some(false)
-    }
+fn is_reserved(node: &Node) -> bool {
+    reserve::reserved_for(node).is_some()
+}
 
-    fn has_taint(&self, node: &NodeName) -> Option<bool> {
-        let node = self.state.node(self.state.node_id(node)?).object()?;
-        Some(node.taints.iter().any(|taint| &*taint.key == FOR_GANG_TAINT))
+fn nodes_by_launch(state: &ClusterState) -> BTreeMap<Arc<str>, Vec<&Node>> {
+    let mut found: BTreeMap<Arc<str>, Vec<&Node>> = BTreeMap::new();
+    for (_, node) in state.nodes() {
+        let Some(node) = node.object() else { continue };
+        if let Some(launch) = node.labels.get(LAUNCH_LABEL) {
+            found.entry(Arc::clone(launch)).or_default().push(node);
+        }
     }
+    found
 }
 
 fn forget(key: &LaunchKey, memory: &mut Memory) {

@@ -123,7 +123,9 @@ pub fn claims(launch: &Launch) -> Vec<Claim> {
 pub fn boot(state: &mut ClusterState, catalogue: &Catalogue, claim: &mut Claim) {
     let machine = &catalogue[&claim.offer.machine];
     let mark = claim.launch.mark().unwrap_or_default();
-    state.apply(Change::Node(machine.node(&claim.offer.place, &*claim.name, &mark)));
+    let mut node = machine.node(&claim.offer.place, &*claim.name, &mark);
+    node.labels.insert(api_types::names::LAUNCH_LABEL.into(), claim.launch.name().into());
+    state.apply(Change::Node(node));
     (claim.node, claim.ready) = (Some((&*claim.name).into()), true);
 }
 
@@ -132,6 +134,7 @@ pub fn open(state: &mut ClusterState, catalogue: &Catalogue, claims: &[Claim]) {
     for claim in claims {
         let mut node = catalogue[&claim.offer.machine].node(&claim.offer.place, &*claim.name, "");
         node.taints.retain(|taint| &*taint.key != api_types::names::FOR_GANG_TAINT);
+        node.labels.insert(api_types::names::LAUNCH_LABEL.into(), claim.launch.name().into());
         state.apply(Change::Node(node));
     }
 }

@@ -61,6 +61,21 @@ fn a_launch_goes_on_while_machines_start_and_opens_when_its_gang_has_started_on_
 }
 
 #[test]
+fn a_gang_that_starts_before_its_claims_know_their_nodes_has_started_on_them() {
+    let mut story = Story::new();
+    story.at(1001);
+    (story.boot(0), story.boot(1));
+    for (index, mut pod) in members("train", 2, 8).into_iter().enumerate() {
+        pod.node = Some((&*story.claims[index].name).into());
+        story.state.apply(Change::Pod(pod));
+        (story.claims[index].node, story.claims[index].ready) = (None, false);
+    }
+    let started = story.at(1002);
+    assert!(started.releases.is_empty(), "{started:?}");
+    assert_eq!(started.opens.len(), 2);
+}
+
+#[test]
 fn when_one_claim_vanishes_all_are_given_back_and_its_offer_is_left_alone() {
     let mut story = Story::new();
     story.at(1001);
