@@ -72,7 +72,8 @@ pub struct Record {
 
 #[derive(Deserialize)]
 struct Event {
-    event: String,
+    #[serde(rename = "event")]
+    what: String,
     at: Timestamp,
     #[serde(default)]
     instance: String,
@@ -111,7 +112,7 @@ fn fold(text: &str) -> Result<Record, String> {
     for line in text.lines() {
         let event: Event = serde_json::from_str(line).map_err(|error| format!("{error} in {line}"))?;
         let life = places.get(&event.instance).map(|place| &mut record.lives[*place]);
-        match (event.event.as_str(), event.machine, life) {
+        match (event.what.as_str(), event.machine, life) {
             ("started", ..) => record.started.push(event.process),
             ("refused", ..) => record.refusals.push((event.claim, event.why)),
             ("launched", Some(machine), _) => {

@@ -274,7 +274,7 @@ async fn custom_resources() -> Result<Vec<CustomResourceDefinition>, Error> {
         .await
         .map_err(|source| Error::Io { what: what(), source })?;
     serde_norway::Deserializer::from_slice(&output.stdout)
-        .map(|document| Option::<CustomResourceDefinition>::deserialize(document))
+        .map(Option::<CustomResourceDefinition>::deserialize)
         .filter_map(Result::transpose)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Error::Manifest { what: what(), why: error.to_string() })
