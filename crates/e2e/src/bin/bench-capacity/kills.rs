@@ -37,8 +37,7 @@ enum Moment {
 /// Kills it at all of them.
 pub async fn measure(size: Size) -> anyhow::Result<()> {
     let writes = (0..MEMBERS).flat_map(|nth| [false, true].map(|is_after| Moment::AtWrite { nth, is_after }));
-    let later =
-        [0, 500, 2_000, 4_500, 5_500, 6_500, 8_000].map(|milliseconds| Duration::from_millis(milliseconds));
+    let later = [0, 500, 2_000, 4_500, 5_500, 6_500, 8_000].map(Duration::from_millis);
     let moments: Vec<Moment> = writes.chain(later.map(Moment::Later)).collect();
     let yard = Yard::start().await?;
     let client = yard.cluster.admin_client();
