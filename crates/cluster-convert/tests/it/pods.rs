@@ -64,6 +64,7 @@ fn a_full_pod_is_read_for_the_scheduler_and_the_controllers() {
         labels: slim.metadata.labels.clone().unwrap_or_default().into_iter().collect(),
         terms: std::sync::Arc::new(cluster_model::Terms {
             time_limit_seconds: Some(3600),
+            takes_spot: true,
             ..cluster_model::Terms::default()
         }),
         ..Pod::new(
