@@ -114,8 +114,10 @@ fn decided_now(claim: &Claim, now: Timestamp) -> Option<&GangKey> {
     }
 }
 
+/// Whether nodes are what it lacks. That others may have to give way for it some day, or could not all be looked at, is no reason
+/// against machines that are there sooner.
 fn is_for_nodes(waiting: &WaitingGang) -> bool {
-    waiting.reasons.iter().all(|reason| {
+    let lacks_nodes = |reason: &WaitReason| {
         matches!(
             reason,
             WaitReason::NoSuchGpuType { .. }
@@ -125,7 +127,11 @@ fn is_for_nodes(waiting: &WaitingGang) -> bool {
                 | WaitReason::NodesRefused { .. }
                 | WaitReason::NoRoomTogether { .. }
         )
-    })
+    };
+    let is_beside =
+        |reason: &WaitReason| matches!(reason, WaitReason::ReclaimsAt { .. } | WaitReason::GaveUp { .. });
+    let mut reasons = waiting.reasons.iter();
+    reasons.clone().any(lacks_nodes) && reasons.all(|reason| lacks_nodes(reason) || is_beside(reason))
 }
 
 /// Members of a gang of which none has a node.

@@ -93,6 +93,21 @@ fn pools_buy_for_no_more_gangs_of_one_than_their_quota_admits() {
 }
 
 #[test]
+fn a_queue_that_may_take_back_its_own_later_gets_machines_now() {
+    let mut state = state(members("train", 2, 8));
+    let quota = Amounts { gpus: [("H100".into(), 16)].into(), ..Amounts::default() };
+    let queue = Queue { quota: Some(quota), namespaces: ["team".into()].into(), ..Queue::new("queue") };
+    state.apply(Change::Queue(queue));
+    let mut policy = Policy::installed();
+    policy.eviction.reclaim = true;
+    let catalogue = catalogue([machine("h100")]);
+    let view = View { state: &state, policy: &policy, catalogue: &catalogue, claims: &[], now: at(10) };
+    let plan = placement::plan(&mut state.clone(), &policy, at(10));
+    assert!(plan.waiting[0].reasons.len() > 1, "{plan:?}");
+    assert_eq!(buy(&view, &BTreeMap::new(), &Memory::default()).launches.len(), 1);
+}
+
+#[test]
 fn of_two_gangs_of_which_the_quota_admits_one_the_first_gets_machines() {
     let mut pods = members("first", 2, 8);
     pods.extend(members("second", 2, 8));
