@@ -65,8 +65,9 @@ pub fn buy(view: &View<'_>, under_way: &BTreeMap<GangKey, UnderWay>, memory: &Me
     // Members may share machines that are there already; if the planner has other plans for those, all get new ones.
     for with_rooms in [true, false] {
         let offers = Offers::new(view, memory);
-        let shapes = shapes(&trial.state, &wanting, offers, with_rooms, &mut bought);
+        let (shapes, without) = shapes(&trial.state, &wanting, offers, with_rooms, &mut bought);
         wanting = trial.verify(shapes, with_rooms, &mut bought);
+        wanting.extend(without);
     }
     let singles = plan.waiting.iter().filter(|waiting| is_for_nodes(waiting)).map(|waiting| &waiting.gang);
     let singles: Vec<&GangKey> = singles.filter(|gang| members(view.state, gang).len() == 1).collect();
@@ -271,15 +272,16 @@ impl<'a> Offers<'a> {
     }
 }
 
-/// The cheapest machines for each gang, one after the other: what one takes is not there for the next.
+/// The cheapest machines for each gang, one after the other: what one takes is not there for the next. Beside them, gangs for
+/// which there seems to be room, though the planner finds none.
 fn shapes(
     state: &ClusterState,
     gangs: &[GangKey],
     mut offers: Offers<'_>,
     with_rooms: bool,
     bought: &mut Bought,
-) -> Vec<Shape> {
-    let mut shapes = Vec::new();
+) -> (Vec<Shape>, Vec<GangKey>) {
+    let (mut shapes, mut without) = (Vec::new(), Vec::new());
     for gang in gangs {
         let pods = members(state, gang);
         let Some(lead) = pods.first() else { continue };
@@ -293,11 +295,12 @@ fn shapes(
             continue;
         }
         if mix.purchases.is_empty() {
-            continue;
+            without.push(gang.clone());
+        } else {
+            shapes.push(offers.take(gang, &pods, &mix));
         }
-        shapes.push(offers.take(gang, &pods, &mix));
     }
-    shapes
+    (shapes, without)
 }
 
 /// Why one gang that is asked about alone is not served.

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_model::{Change, ClusterState, GangKey, Pod, ShapeId};
+use cluster_model::{Change, ClusterState, GangKey, Node, Pod, ShapeId};
 
 use crate::View;
 use crate::buy::admits;
-use crate::catalogue::Machine;
+use crate::catalogue::{Machine, OfferPlace};
 
 /// Gangs that are looked at a time: with more, those that wait longest come first anyhow.
 const SINGLES_MAX: usize = 4_000;
@@ -27,9 +27,7 @@ pub fn from_pools(state: &ClusterState, view: &View<'_>, singles: &[&GangKey]) -
     for (pod, count) in shapes.values() {
         let Some((machine, place, each)) = cheapest(view, pod) else { continue };
         for _ in 0..count.div_ceil(each) {
-            let mut node = machine.node(place, format!("pool-{number}"), "");
-            node.taints.retain(|taint| &*taint.key != api_types::names::FOR_GANG_TAINT);
-            tried.apply(Change::Node(node));
+            tried.apply(Change::Node(node_of_pool(machine, place, &format!("pool-{number}"))));
             number += 1;
         }
     }
@@ -43,11 +41,11 @@ pub fn from_pools(state: &ClusterState, view: &View<'_>, singles: &[&GangKey]) -
 }
 
 /// The machine that costs least for each such pod, where it is, and how many fit on it.
-fn cheapest<'a>(view: &View<'a>, pod: &Pod) -> Option<(&'a Machine, &'a crate::catalogue::OfferPlace, u64)> {
+fn cheapest<'a>(view: &View<'a>, pod: &Pod) -> Option<(&'a Machine, &'a OfferPlace, u64)> {
     let offers =
         view.catalogue.values().flat_map(|machine| machine.offers.iter().map(move |offer| (machine, offer)));
     let fitting = offers.filter_map(|(machine, offer)| {
-        let node = machine.node(&offer.place, "", "");
+        let node = node_of_pool(machine, &offer.place, "");
         let is_type = pod.requests.gpus == 0
             || pod.gpu_types.is_empty()
             || machine.gpu_type.as_ref().is_some_and(|its| pod.gpu_types.contains(its));
@@ -60,6 +58,11 @@ fn cheapest<'a>(view: &View<'a>, pod: &Pod) -> Option<(&'a Machine, &'a crate::c
         (price(offer.price_micros, *each), machine.name.clone(), offer.place.clone())
     });
     best.map(|(machine, offer, each)| (machine, &offer.place, each))
+}
+
+/// A pool's taints are its own, and whether pods tolerate them is Karpenter's affair.
+fn node_of_pool(machine: &Machine, place: &OfferPlace, name: &str) -> Node {
+    Node { taints: Vec::new(), ..machine.node(place, name, "") }
 }
 
 /// How many such pods fit on a machine.

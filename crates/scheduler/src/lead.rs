@@ -242,8 +242,8 @@ impl Leader {
             return (None, decided);
         }
         let changed = Arc::<Notify>::default();
-        let writer = ClaimWriter::start(writes.clone(), self.fenced.clone());
-        let karpenter = Karpenter::start(self.reads.clone(), writer, epoch, Arc::clone(&changed));
+        let claims = ClaimWriter::start(writes.clone(), self.fenced.clone());
+        let karpenter = Karpenter::start(self.reads.clone(), claims, epoch, Arc::clone(&changed));
         let backend: Arc<dyn CapacityBackend> = Arc::new(karpenter);
         let buyer = Buyer {
             backend: Arc::clone(&backend),

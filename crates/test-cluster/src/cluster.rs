@@ -40,7 +40,7 @@ pub struct Builder {
     api_servers: usize,
     controller_manager_flags: Vec<String>,
     real_nodes: bool,
-    karpenter: Option<KarpenterSettings>,
+    karpenter: Option<Box<KarpenterSettings>>,
 }
 
 impl Builder {
@@ -97,7 +97,7 @@ impl Builder {
     /// Adds Karpenter with a cloud that can misbehave: [`TestCluster::karpenter`].
     #[must_use]
     pub fn karpenter(mut self, settings: KarpenterSettings) -> Self {
-        self.karpenter = Some(settings);
+        self.karpenter = Some(Box::new(settings));
         self
     }
 
@@ -224,7 +224,7 @@ impl Builder {
             error = running.a_server_ends() => return Err(error),
         }
         let karpenter = match &self.karpenter {
-            Some(settings) => Some(running.start_karpenter(settings).await?),
+            Some(settings) => Some(Box::pin(running.start_karpenter(settings)).await?),
             None => None,
         };
         Ok(Running { ready_after: started.elapsed(), karpenter, ..running })
@@ -242,7 +242,7 @@ pub struct TestCluster {
 
 pub(crate) struct Running {
     // Dropped first: who talks to servers before them, and machines too.
-    karpenter: Option<Karpenter>,
+    karpenter: Option<Box<Karpenter>>,
     pub(crate) real_nodes: Option<RealNodes>,
     pub(crate) layout: Layout,
     pub(crate) identities: Identities,
@@ -372,7 +372,7 @@ impl TestCluster {
 
     /// Karpenter and its cloud, if the builder was told to have them.
     pub fn karpenter(&self) -> Result<&Karpenter, Error> {
-        let karpenter = self.running.karpenter.as_ref();
+        let karpenter = self.running.karpenter.as_deref();
         karpenter.ok_or_else(|| Error::NotRunning { name: "karpenter".into() })
     }
 
@@ -481,9 +481,9 @@ impl Running {
         Ok(())
     }
 
-    async fn start_karpenter(&self, settings: &KarpenterSettings) -> Result<Karpenter, Error> {
+    async fn start_karpenter(&self, settings: &KarpenterSettings) -> Result<Box<Karpenter>, Error> {
         let Self { layout, identities, url, admin, .. } = self;
-        Karpenter::start(layout, identities, url, admin, settings).await
+        Karpenter::start(layout, identities, url, admin, settings).await.map(Box::new)
     }
 
     /// Waits until a server ends by itself.

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 
 use api_types::machine_type::CapacityType;
-use cluster_model::{Amounts, Change, ClusterState, Level, Node, Pod, Queue, Terms, TopologyTerms};
+use cluster_model::{
+    Amounts, Change, ClusterState, HostPort, HostPorts, Level, Node, Pod, Queue, Terms, TopologyTerms,
+};
 use placement::Policy;
 
 use super::{Bought, buy};
@@ -178,6 +180,34 @@ fn a_gang_whose_machines_are_on_their_way_gets_no_others_and_counts_for_its_queu
     let bought = buys_beside(&state, &catalogue([machine("h100")]), &Memory::default(), &under_way);
     assert!(bought.launches.is_empty(), "{bought:?}");
     assert!(under_way.contains_key(&gang("first")));
+}
+
+fn ports() -> HostPorts {
+    [HostPort::new(80, "", "")].into_iter().collect()
+}
+
+#[test]
+fn room_that_only_seems_to_be_there_keeps_nobody_from_machines() {
+    let mut state = state(members("train", 2, 8));
+    // The planner knows of ports, and the mix does not.
+    for name in ["one", "two"] {
+        let mut there = machine("h100").node(&place("a", CapacityType::OnDemand), name, "");
+        there.taints.retain(|taint| &*taint.key != api_types::names::FOR_GANG_TAINT);
+        state.apply(Change::Node(there));
+    }
+    let pods: Vec<Pod> =
+        members("train", 2, 8).into_iter().map(|pod| Pod { host_ports: ports(), ..pod }).collect();
+    for pod in &pods {
+        state.apply(Change::Pod(pod.clone()));
+    }
+    for name in ["one", "two"] {
+        let key = cluster_model::PodKey::new("other", name, name);
+        let mut other = Pod::new(key, cluster_model::GangKey::new("other", name));
+        (other.node, other.ours, other.host_ports) = (Some(name.into()), false, ports());
+        state.apply(Change::Pod(other));
+    }
+    let bought = buys(&state, &catalogue([machine("h100")]), &Memory::default());
+    assert_eq!(bought.launches.len(), 1, "{bought:?}");
 }
 
 #[test]

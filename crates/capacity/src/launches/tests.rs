@@ -64,7 +64,8 @@ fn a_launch_goes_on_while_machines_start_and_opens_when_its_gang_has_started_on_
 fn a_gang_that_starts_before_its_claims_know_their_nodes_has_started_on_them() {
     let mut story = Story::new();
     story.at(1001);
-    (story.boot(0), story.boot(1));
+    story.boot(0);
+    story.boot(1);
     for (index, mut pod) in members("train", 2, 8).into_iter().enumerate() {
         pod.node = Some((&*story.claims[index].name).into());
         story.state.apply(Change::Pod(pod));
@@ -121,7 +122,8 @@ fn an_order_that_did_not_get_through_is_taken_back() {
 #[test]
 fn machines_that_are_ready_and_not_used_are_given_back() {
     let mut story = Story::new();
-    (story.boot(0), story.boot(1));
+    story.boot(0);
+    story.boot(1);
     assert!(story.at(1060).releases.is_empty());
     let failed = story.at(1060 + UNUSED_MAX.as_secs());
     assert_eq!(names(&failed.releases), story.all_names());

@@ -58,12 +58,11 @@ impl CapacityBackend for Karpenter {
 
     fn order(&self, launch: &Launch, catalogue: &Catalogue) {
         for (index, (offer, _)) in launch.machines.iter().enumerate() {
-            match catalogue.get(&offer.machine) {
-                Some(machine) => {
-                    let manifest = manifest(launch, index, machine, self.epoch);
-                    self.writer.order(launch.claim_name(index), manifest);
-                }
-                None => warn!(%offer, "The machine type is gone; nothing is ordered."),
+            if let Some(machine) = catalogue.get(&offer.machine) {
+                let manifest = manifest(launch, index, machine, self.epoch);
+                self.writer.order(launch.claim_name(index), manifest);
+            } else {
+                warn!(%offer, "The machine type is gone; nothing is ordered.");
             }
         }
     }

@@ -9,7 +9,7 @@ use capacity::Decision;
 use capacity::launches::Release;
 use capacity::reserve;
 use cluster_model::plan::{WaitReason, WaitingGang};
-use cluster_model::{Change, GangKey, Node, NodeName, Pod};
+use cluster_model::{Change, Gang, GangKey, Node, NodeName, Pod};
 use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 use tracing::debug;
@@ -126,7 +126,7 @@ impl Planner {
     fn let_in(&mut self, mark: &str) {
         let gangs: Vec<GangKey> =
             self.state.waiting_gangs().filter(|gang| reserve::mark(gang) == mark).cloned().collect();
-        let pods = gangs.iter().filter_map(|gang| self.state.gang(gang)).flat_map(|gang| gang.pending());
+        let pods = gangs.iter().filter_map(|gang| self.state.gang(gang)).flat_map(Gang::pending);
         let pods: Vec<Pod> = pods.map(|pod| self.state.pod(pod).pod().clone()).collect();
         for mut pod in pods {
             reserve::tolerate(&mut pod, mark);
@@ -306,7 +306,9 @@ mod tests {
             } else {
                 vec![pods[0].clone(), pods[1].clone(), node("one", true)]
             };
-            changes.into_iter().for_each(|change| planner.apply(change));
+            for change in changes {
+                planner.apply(change);
+            }
             assert!(tolerates(&planner, &gang()) && !tolerates(&planner, &another));
             planner.apply(node("one", false));
             planner.apply(Change::Pod(pod(&gang())));

@@ -84,7 +84,6 @@ fn odds(size: Size, labels: &[&str]) -> Odds {
             Fate::Slow(Duration::from_mins(10)),
             Fate::NeverRegisters,
             Fate::Disappears(BOOT / 2),
-            Fate::Disappears(BOOT + Duration::from_secs(1)),
         ],
     }
 }

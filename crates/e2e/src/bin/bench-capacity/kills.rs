@@ -15,7 +15,7 @@ use e2e::wait;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams};
 use test_cluster::figures;
-use test_cluster::platform::{LeaseTimes, Platform};
+use test_cluster::platform::{LeaseTimes, Platform, Service};
 
 use crate::Size;
 use crate::yard::{BOOT, TEAM, Yard};
@@ -37,8 +37,7 @@ enum Moment {
 /// Kills it at all of them.
 pub async fn measure(size: Size) -> anyhow::Result<()> {
     let writes = (0..MEMBERS).flat_map(|nth| [false, true].map(|is_after| Moment::AtWrite { nth, is_after }));
-    let later =
-        [0, 500, 2_000, 4_500, 5_500, 6_500, 8_000].map(|milliseconds| Duration::from_millis(milliseconds));
+    let later = [0, 500, 2_000, 4_500, 5_500, 6_500, 8_000].map(Duration::from_millis);
     let moments: Vec<Moment> = writes.chain(later.map(Moment::Later)).collect();
     let yard = Yard::start().await?;
     let client = yard.cluster.admin_client();
@@ -46,10 +45,12 @@ pub async fn measure(size: Size) -> anyhow::Result<()> {
     controllers.ready().await?;
     let mut leaked = 0;
     for (number, moment) in moments.iter().take(size.of(moments.len())).enumerate() {
-        leaked += kill_at(&yard, number, *moment).await?;
+        let (leaks, heir) = kill_at(&yard, number, *moment).await?;
+        leaked += leaks;
         let runs: Api<Run> = Api::namespaced(client.clone(), TEAM);
         runs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         yard.until_empty(BOUND).await?;
+        drop(heir);
     }
     if !size.rehearse {
         let of = format!("claims without an owner {} s after {} kills", OWNED_AFTER.as_secs(), moments.len());
@@ -60,7 +61,7 @@ pub async fn measure(size: Size) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn kill_at(yard: &Yard, number: usize, moment: Moment) -> anyhow::Result<u32> {
+async fn kill_at(yard: &Yard, number: usize, moment: Moment) -> anyhow::Result<(u32, Service)> {
     let client = yard.cluster.admin_client();
     let failpoints = match moment {
         Moment::AtWrite { nth: 0, is_after } => format!("{}=sleep(600000)", point(is_after)),
@@ -95,8 +96,7 @@ async fn kill_at(yard: &Yard, number: usize, moment: Moment) -> anyhow::Result<u
         Err(_) => u32::try_from(ownerless(yard, &client, &name).await?.len())?,
     };
     println!("killed at {moment:?}: {leaked} leaked; boot {BOOT:?}");
-    drop(heir);
-    Ok(leaked)
+    Ok((leaked, heir))
 }
 
 fn point(is_after: bool) -> &'static str {

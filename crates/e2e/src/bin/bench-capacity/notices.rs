@@ -19,7 +19,7 @@ const NOTICES: usize = 100;
 /// Gangs that run at the same time; each notice strikes one of them.
 const GANGS: usize = 5;
 const MEMBERS: u32 = 2;
-const NOTICE: Duration = Duration::from_secs(120);
+const NOTICE: Duration = Duration::from_mins(2);
 const BOUND: Duration = Duration::from_mins(4);
 
 /// Strikes them one after the other.
@@ -75,8 +75,12 @@ pub async fn measure(size: Size) -> anyhow::Result<()> {
     }
     let twice = billed_twice(karpenter.lives()?);
     if !size.rehearse {
-        #[expect(clippy::cast_precision_loss, reason = "a hundred")]
-        figures::print("capacity.notices", notices as f64, "notices", "of 120 s, each under a running gang");
+        figures::print(
+            "capacity.notices",
+            f64::from(notices),
+            "notices",
+            "of 120 s, each under a running gang",
+        );
         figures::print(
             "capacity.runs_lost",
             f64::from(lost),

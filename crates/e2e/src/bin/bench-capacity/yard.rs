@@ -29,7 +29,7 @@ impl Yard {
     pub async fn start() -> anyhow::Result<Self> {
         let settings =
             KarpenterSettings { boot_time: BOOT, requests_per_second: 1_000, ..KarpenterSettings::default() };
-        let cluster = TestCluster::builder().karpenter(settings).node_lease_seconds(400).start().await?;
+        let cluster = TestCluster::builder().karpenter(settings).start().await?;
         let client = cluster.admin_client();
         create_namespace(&client, TEAM).await?;
         create_queue(&client, TEAM, None, &[("H100", 100_000)], &[TEAM]).await?;
