@@ -60,7 +60,17 @@ fn view() -> CapacityView {
 
 #[test]
 fn what_is_bought_refused_and_there_are_tables() {
-    insta::assert_snapshot!(capacity(&view(), now()), @"");
+    insta::assert_snapshot!(capacity(&view(), now()), @r"
+    FOR         MACHINES                                         READY   SINCE   READY IN   PER HOUR   WHY
+    nlp/llama   3 × h100 spot in a/r1, 1 × h100 on-demand in a   2/4     60s     90s          117.60   the cheapest �[31mof 12
+    (spares)    3 × h100 spot in a/r1, 1 × h100 on-demand in a   2/4     60s     10s late     117.60   the cheapest �[31mof 12
+
+    NOT BOUGHT FOR   WHY
+    nlp/bert         no machine type suits
+
+    MACHINES   BOUGHT   COUNT   STARTING   IDLE   LEAVING   PER HOUR
+    h100       spot        12          3      1         0     352.80
+    ");
     assert_eq!(capacity(&CapacityView::default(), now()), "");
 }
 
@@ -68,11 +78,21 @@ fn what_is_bought_refused_and_there_are_tables() {
 fn what_is_not_shown_is_said() {
     assert_eq!(note(&view(), 50), "");
     let hidden = CapacityView { buying_in_all: 3, refused_in_all: 3, from_pools: 1, ..view() };
-    insta::assert_snapshot!(note(&hidden, 50), @"");
-    insta::assert_snapshot!(note(&hidden, 2), @"");
-    insta::assert_snapshot!(note(&CapacityView { enabled: true, ..CapacityView::default() }, 50), @"");
+    insta::assert_snapshot!(note(&hidden, 50), @r"
+    1 gang of one waits for a pool of Karpenter to buy a node.
+    1 launch and 2 refusals are not shown; you may not see them.
+    ");
+    insta::assert_snapshot!(note(&hidden, 2), @r"
+    1 gang of one waits for a pool of Karpenter to buy a node.
+    1 launch and 2 refusals are not shown; --limit shows more of those that you may see.
+    ");
+    insta::assert_snapshot!(note(&CapacityView { enabled: true, ..CapacityView::default() }, 50), @"Nothing is being bought, and nobody waits for machines.");
     let off = CapacityView::nothing(false, "there is no MachineType to buy");
-    insta::assert_snapshot!(note(&off, 50), @"");
+    insta::assert_snapshot!(note(&off, 50), @r"
+    No machines are bought: there is no MachineType to buy.
+
+    hint: administrators read docs/guides/buy-machines.md
+    ");
     assert_eq!(
         note(&CapacityView::nothing(true, "nothing was decided yet"), 50),
         "nothing was decided yet.\n"
