@@ -13,6 +13,7 @@ mod cost;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use api_types::capacity::CapacityView;
 use api_types::logs::RunLogs;
 use api_types::rest::{
     Board, MemberView, NodeView, Page, Problem, QueueView, RunSummary, RunView, WhoAmI, Why,
@@ -254,6 +255,12 @@ impl Client {
     /// `getBoard`
     pub async fn board(&self, limit: u16) -> Result<Board, Error> {
         let request = self.request(Method::GET, &["v1", "board"]);
+        self.call(with_query(request, [("limit", Some(limit.to_string()))])).await
+    }
+
+    /// `getCapacity`
+    pub async fn capacity(&self, limit: u16) -> Result<CapacityView, Error> {
+        let request = self.request(Method::GET, &["v1", "capacity"]);
         self.call(with_query(request, [("limit", Some(limit.to_string()))])).await
     }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use api_types::SchedulerEpoch;
+use api_types::capacity::CapacityView;
 use api_types::names::{
     API_SERVER_SERVICE_ACCOUNT, LEADER_ADDRESS_ANNOTATION, LEADER_AUDIENCE, LEADER_CERTIFICATE_ANNOTATION,
     LEADER_TLS_NAME, SCHEDULER_EPOCH, SYSTEM_NAMESPACE,
@@ -88,6 +89,11 @@ impl Leader {
     /// Those that wait and are asked about.
     pub async fn line(&self, query: &LineQuery) -> Result<Option<Line>, Unanswered> {
         self.ask(&["v1", "line"], Some(query)).await
+    }
+
+    /// What was decided about machines, as far as it is asked about; `None` from a leader that knows nothing of them.
+    pub async fn capacity(&self, query: &LineQuery) -> Result<Option<CapacityView>, Unanswered> {
+        self.ask(&["v1", "capacity"], Some(query)).await
     }
 
     /// What the planner planned from, to be passed on as it comes.

@@ -7,7 +7,7 @@
 //!   Kubernetes ── watch ─► cluster_cache (runs, queues, nodes, pods) ─┬─► every reader
 //!                                                                     └─► events ─► every open page
 //!   a member of a run ── report ─► Run.status.progress, as itself
-//!   the scheduler's leader ── why, and when ─► outlook, board
+//!   the scheduler's leader ── why, and when ─► outlook, board, capacity
 //!   PostgreSQL ── ledger, in the caller's scope ─► cost
 //! ```
 //!

@@ -123,6 +123,7 @@ mod tests {
             [
                 "explainRun",
                 "getBoard",
+                "getCapacity",
                 "getHealth",
                 "getOpenApi",
                 "getQueue",

@@ -257,6 +257,7 @@ pub(crate) fn protected_routes() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(operations::queues::get))
         .routes(routes!(operations::board::get))
         .routes(routes!(operations::nodes::list))
+        .routes(routes!(operations::capacity::get))
         .routes(routes!(operations::snapshot::get))
         .routes(routes!(operations::events::stream))
         .routes(routes!(operations::cost::of_run))

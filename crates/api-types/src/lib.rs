@@ -13,6 +13,7 @@
 //! This crate never talks to anything: no client, no clock, no file. It is data and the rules on data.
 
 pub mod attempt;
+pub mod capacity;
 pub mod conditions;
 pub mod duration;
 pub mod gpu_request;

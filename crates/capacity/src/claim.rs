@@ -124,6 +124,7 @@ impl Launch {
             price_micros: self.price_micros,
             since: now,
             machines,
+            why: self.why.clone(),
         };
         Some((gang.clone(), under_way))
     }

@@ -30,6 +30,9 @@ pub const UNUSED_MAX: SignedDuration = SignedDuration::from_secs(30);
 /// On top of twice its boot time, a launch may take this long.
 const LATE_SLACK: SignedDuration = SignedDuration::from_secs(60);
 
+/// Why something was ordered is remembered by who ordered it alone.
+const OF_ANOTHER: &str = "ordered by a scheduler that led before";
+
 /// How long a launch of machines with this boot time may take.
 pub fn late_after(boot_seconds: u32) -> SignedDuration {
     SignedDuration::from_secs(2 * i64::from(boot_seconds)) + LATE_SLACK
@@ -78,6 +81,8 @@ pub struct UnderWay {
     pub since: Timestamp,
     /// What was ordered, each kind once with how many.
     pub machines: BTreeMap<OfferKey, u32>,
+    /// Why.
+    pub why: String,
 }
 
 /// Looks at every launch that is not over.
@@ -285,6 +290,7 @@ impl Following<'_> {
             price_micros,
             since,
             machines,
+            why: ordered.map_or_else(|| OF_ANOTHER.to_owned(), |ordered| ordered.launch.why.clone()),
         };
         self.follow.under_way.insert(gang.clone(), under_way);
     }

@@ -16,12 +16,14 @@
 //! | `pools.rs` | gangs of one, for which pools buy |
 //! | `spot.rs` | when spot, when on demand, so that no deadline is missed |
 //! | `reserve.rs` | machines are kept for the gang that they were bought for |
+//! | `holdings.rs` | what was bought, in sums |
 //! | `memory.rs` | what failed, what is under way, what is idle since when |
 
 pub mod buy;
 pub mod catalogue;
 pub mod claim;
 pub mod demand;
+pub mod holdings;
 pub mod idle;
 pub mod launches;
 pub mod memory;

@@ -96,6 +96,8 @@ pub enum Command {
     Queues,
     /// Show the board: queues as a tree with what each holds and is due, and who waits, in order.
     Queue(BoardArgs),
+    /// Show machines: what is being bought, for whom, when ready and at what price; what is not bought, and why.
+    Capacity(CapacityArgs),
     /// Show what a run has cost so far, or what was spent by whom.
     ///
     /// Without RUN: sums over days (UTC), of your namespace; -A for all that you may see. With --queue, of the whole
@@ -162,6 +164,14 @@ pub struct LsArgs {
 #[derive(Args, Clone, Debug)]
 pub struct BoardArgs {
     /// The most runs to show.
+    #[arg(long, default_value_t = 50, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub limit: u16,
+}
+
+/// Arguments of `capacity`.
+#[derive(Args, Clone, Debug)]
+pub struct CapacityArgs {
+    /// The most launches, and the most refusals, to show.
     #[arg(long, default_value_t = 50, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=500))]
     pub limit: u16,
 }

@@ -8,10 +8,10 @@ use clap::CommandFactory;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::args::{BoardArgs, Cli, Command, LsArgs, OutputFormat, RunArgs, SubmitArgs};
+use crate::args::{BoardArgs, CapacityArgs, Cli, Command, LsArgs, OutputFormat, RunArgs, SubmitArgs};
 use crate::exit::{Exit, Failure, Output};
 use crate::session::Session;
-use crate::{asks, cost, job_file, logs, render, render_board, render_run, simulate, wait};
+use crate::{asks, cost, job_file, logs, render, render_board, render_capacity, render_run, simulate, wait};
 
 /// The largest page the server gives.
 const PAGE_MAX: u32 = 500;
@@ -55,6 +55,7 @@ pub async fn run(cli: Cli) -> Result<Output, Failure> {
         Command::Retry(args) => asks::retry(&session, format, &args).await,
         Command::Queues => queues(&session, format).await,
         Command::Queue(args) => board(&session, format, &args).await,
+        Command::Capacity(args) => capacity(&session, format, &args).await,
         Command::Snapshot => snapshot(&session).await,
         Command::Cost(args) => cost::cost(&session, format, &args).await,
         Command::Schema | Command::Completion { .. } | Command::Simulate(_) => unreachable!("answered above"),
@@ -225,6 +226,16 @@ async fn board(session: &Session, format: OutputFormat, args: &BoardArgs) -> Res
         })?,
     };
     Ok(Output::data(stdout).note(note))
+}
+
+async fn capacity(session: &Session, format: OutputFormat, args: &CapacityArgs) -> Result<Output, Failure> {
+    let view = session.client()?.capacity(args.limit).await?;
+    let gangs = || view.buying.iter().filter_map(|launch| launch.gang.as_ref());
+    let stdout = match format {
+        OutputFormat::Table => render_capacity::capacity(&view, Timestamp::now()),
+        _ => print(format, &view, || names(gangs().map(|gang| format!("{}/{}", gang.namespace, gang.name))))?,
+    };
+    Ok(Output::data(stdout).note(render_capacity::note(&view, args.limit)))
 }
 
 /// As it comes, whatever the format: it is for `simulate`.

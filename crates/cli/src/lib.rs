@@ -23,6 +23,7 @@ pub mod reference;
 pub mod render;
 pub mod render_attempts;
 pub mod render_board;
+pub mod render_capacity;
 pub mod render_cost;
 pub mod render_logs;
 pub mod render_run;

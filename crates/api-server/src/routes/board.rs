@@ -73,7 +73,7 @@ pub async fn get(
 }
 
 /// The leader cuts the line: it must know what is shown of it.
-fn line_query(visible: &Visible, limit: usize) -> LineQuery {
+pub(super) fn line_query(visible: &Visible, limit: usize) -> LineQuery {
     let namespaces = match visible {
         Visible::Everything => None,
         Visible::Namespaces(namespaces) => Some(namespaces.iter().cloned().collect()),

@@ -2,6 +2,7 @@
 
 pub mod asks;
 pub mod board;
+pub mod capacity;
 pub mod cost;
 pub mod events;
 pub mod health;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::MachineType;
+use api_types::capacity::CapacityView;
 use capacity::View;
 use capacity::catalogue::{Catalogue, machine};
 use capacity::memory::Memory;
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{CapacityBackend, Decided};
+use super::{CapacityBackend, Decided, seen};
 use crate::tell::desk::Desk;
 use crate::tell::picture::Picture;
 
@@ -29,6 +30,12 @@ const PACE: Duration = Duration::from_millis(500);
 const PACE_IDLE: Duration = Duration::from_secs(5);
 /// A picture is there within a plan or two.
 const PICTURE_MAX: Duration = Duration::from_secs(5);
+
+/// What people are told while nothing is decided.
+const NOT_YET: &str = "nothing was decided yet";
+const NO_KARPENTER: &str =
+    "the machines that were bought cannot be listed: is Karpenter installed, and deploy/machines/ applied?";
+const NO_CATALOGUE: &str = "there is no MachineType to buy";
 
 /// See the module.
 pub struct Buyer {
@@ -66,6 +73,7 @@ impl Buyer {
     pub async fn run(self, stop: CancellationToken) {
         let mut memory = Memory::default();
         let mut wait = Duration::ZERO;
+        self.desk.show_capacity(CapacityView::nothing(true, NOT_YET));
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -86,8 +94,12 @@ impl Buyer {
     /// Makes one decision and hands it over; how long until the next, or `None` if nothing is known or can be bought.
     async fn decide(&self, memory: &mut Memory) -> Option<Duration> {
         let catalogue = Arc::new(catalogue(&self.machine_types));
-        let claims = self.backend.claims()?;
+        let Some(claims) = self.backend.claims() else {
+            self.desk.show_capacity(CapacityView::nothing(false, NO_KARPENTER));
+            return None;
+        };
         if catalogue.is_empty() && claims.is_empty() {
+            self.desk.show_capacity(CapacityView::nothing(false, NO_CATALOGUE));
             return None;
         }
         let picture = self.desk.new_picture(Instant::now() + PICTURE_MAX).await?;
@@ -95,11 +107,12 @@ impl Buyer {
         let taken = std::mem::take(memory);
         let with = Arc::clone(&catalogue);
         let made = tokio::task::spawn_blocking(move || make(&picture, &with, &claims, taken)).await;
-        let Ok((decision, kept)) = made else {
+        let Ok((decision, kept, view)) = made else {
             // It panicked, and was logged where it did; what was remembered is lost, as for a new leader.
             return Some(PACE_IDLE);
         };
         *memory = kept;
+        self.desk.show_capacity(view);
         for launch in &decision.launches {
             info!(launch = %launch.key.purpose, machines = launch.machines.len(), why = launch.why, "Buying machines.");
         }
@@ -126,11 +139,12 @@ fn make(
     catalogue: &Catalogue,
     claims: &[capacity::claim::Claim],
     mut memory: Memory,
-) -> (capacity::Decision, Memory) {
+) -> (capacity::Decision, Memory, CapacityView) {
     let now = Timestamp::now().max(picture.state.now());
     let view = View { state: &picture.state, policy: &picture.policy, catalogue, claims, now };
     let decision = super::decide(&view, &mut memory);
-    (decision, memory)
+    let view = seen::view(&decision, claims, &memory, &picture.state, now);
+    (decision, memory, view)
 }
 
 /// What can be bought; a machine type that cannot be read is left out, and said so.

@@ -14,6 +14,7 @@
 mod buyer;
 pub mod karpenter;
 mod karpenter_backend;
+mod seen;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! What is said to those who ask. Pure.
 
+use api_types::capacity::CapacityView;
 use api_types::outlook::{Line, LineQuery, Outlook, RunOutlook, StartForecast, WaitingJob};
 use cluster_model::plan::WaitingGang;
 use cluster_model::{ClusterState, GangKey};
@@ -11,6 +12,7 @@ use crate::shares::shares;
 
 /// As many runs as a line gives, whatever is asked for: some 500 bytes each.
 const LINE_MAX: usize = 1_000;
+const NOBODY_BUYS: &str = "the scheduler runs without --buy-machines";
 
 /// The gang of a run that waits in a picture.
 pub fn gang_of_run<'a>(picture: &'a Picture, namespace: &str, run: &str) -> Option<&'a GangKey> {
@@ -70,6 +72,14 @@ pub fn line(
         waiting: waiting.take(query.limit.min(LINE_MAX)).collect(),
         jobs_waiting: jobs_waiting(picture),
     }
+}
+
+/// What was decided about machines, as far as it is asked about; who asks shows machines to whom it may.
+pub fn capacity(decided: Option<&CapacityView>, query: &LineQuery) -> CapacityView {
+    let Some(decided) = decided else { return CapacityView::nothing(false, NOBODY_BUYS) };
+    let is_asked_about =
+        |namespace: &str| query.namespaces.as_ref().is_none_or(|namespaces| namespaces.contains(namespace));
+    decided.seen_by(is_asked_about, true, query.limit.min(LINE_MAX))
 }
 
 /// Those ahead of somebody. Who cannot start as it is does not count: no time brings it to its turn.

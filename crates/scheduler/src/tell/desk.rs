@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use api_types::capacity::CapacityView;
 use api_types::outlook::StartForecast;
 use cluster_model::GangKey;
 use tokio::sync::{Notify, watch};
@@ -49,6 +50,7 @@ struct Inner {
     is_waiting: BTreeSet<GangKey>,
     forecasts: BTreeMap<GangKey, (Instant, StartForecast)>,
     by_age: VecDeque<GangKey>,
+    capacity: Option<Arc<CapacityView>>,
 }
 
 impl Desk {
@@ -134,6 +136,16 @@ impl Desk {
         if !is_asked && self.picture.borrow().is_some() {
             self.picture.send_replace(None);
         }
+    }
+
+    /// Puts what was decided about machines on the desk.
+    pub fn show_capacity(&self, capacity: CapacityView) {
+        self.lock().capacity = Some(Arc::new(capacity));
+    }
+
+    /// What was decided last about machines; `None` where nobody decides.
+    pub fn capacity(&self) -> Option<Arc<CapacityView>> {
+        self.lock().capacity.clone()
     }
 
     /// What was worked out for a gang, however old.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::capacity::CapacityView;
 use api_types::names::LEADER_TLS_NAME;
 use api_types::outlook::{Line, LineQuery, RunOutlook};
 use axum::body::Bytes;
@@ -95,6 +96,7 @@ pub async fn serve(
 fn router(server: Arc<Server>) -> Router {
     Router::new()
         .route("/v1/line", post(line))
+        .route("/v1/capacity", post(capacity))
         .route("/v1/snapshot", get(snapshot))
         .route("/v1/runs/{namespace}/{run}", get(run))
         .layer(from_fn_with_state(Arc::clone(&server), only_callers))
@@ -164,6 +166,11 @@ async fn line(
         server.desk.ask(&GangKey::new(job.namespace.as_str(), job.gang.as_str()));
     }
     Ok(Json(line))
+}
+
+/// What was decided about machines, as far as it is asked about.
+async fn capacity(State(server): State<Arc<Server>>, Json(query): Json<LineQuery>) -> Json<CapacityView> {
+    Json(answers::capacity(server.desk.capacity().as_deref(), &query))
 }
 
 /// All that the last plan was made from, and the plan. Written down beside the runtime: it may be 100 MB.

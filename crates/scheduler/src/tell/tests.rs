@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::capacity::{CapacityView, GangName, RefusedView};
 use api_types::outlook::{LineQuery, StartForecast};
 use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
 use jiff::Timestamp;
@@ -9,7 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answers::{gang_of_run, line, outlook};
+use super::answers::{capacity, gang_of_run, line, outlook};
 use super::desk::Desk;
 use super::forecaster;
 use super::learned::Teller;
@@ -153,6 +154,30 @@ async fn a_line_is_cut_after_what_was_not_asked_for_is_left_out() {
     };
     assert_eq!(told(Some("team"), 1), [("third".to_owned(), 2)], "it is the first run of its namespace");
     assert_eq!(told(Some("nobody"), 1), []);
+}
+
+#[test]
+fn of_machines_everybody_is_told_what_is_decided_or_that_nobody_decides() {
+    let desk = Desk::default();
+    let ours = LineQuery { namespaces: Some(["ours".to_owned()].into()), limit: 1 };
+    let told = capacity(desk.capacity().as_deref(), &ours);
+    assert!(!told.enabled && told.note.is_some_and(|note| note.contains("--buy-machines")));
+    let refused = |namespace: &str| RefusedView {
+        gang: GangName { namespace: namespace.to_owned(), name: "gang".to_owned(), run: None },
+        why: "dear".to_owned(),
+    };
+    let refused_all = vec![refused("theirs"), refused("ours"), refused("ours")];
+    let decided = CapacityView {
+        enabled: true,
+        refused_in_all: 3,
+        refused: refused_all,
+        machines: Some(Vec::new()),
+        ..CapacityView::default()
+    };
+    desk.show_capacity(decided);
+    let told = capacity(desk.capacity().as_deref(), &ours);
+    assert_eq!((told.refused, told.refused_in_all), (vec![refused("ours")], 3));
+    assert!(told.enabled && told.machines.is_some());
 }
 
 #[tokio::test]

@@ -1,0 +1,212 @@
+//! A decision about machines, for people. Pure.
+
+use api_types::capacity::{BoughtMachines, CapacityView, GangName, LaunchView, OrderedMachines, RefusedView};
+use capacity::Decision;
+use capacity::catalogue::OfferKey;
+use capacity::claim::{Claim, LaunchKey, Purpose};
+use capacity::holdings::holdings;
+use capacity::launches::UnderWay;
+use capacity::memory::{Memory, Ordered};
+use capacity::money::money;
+use cluster_model::{ClusterState, GangKey};
+use jiff::Timestamp;
+
+/// All of it, whoever may see it.
+pub fn view(
+    decision: &Decision,
+    claims: &[Claim],
+    memory: &Memory,
+    state: &ClusterState,
+    now: Timestamp,
+) -> CapacityView {
+    let for_gangs =
+        decision.under_way.iter().map(|(gang, under_way)| launch(Some(name(gang, state)), under_way));
+    let spares = memory.ordered.iter().filter_map(|(key, ordered)| spares(key, ordered, claims));
+    let buying: Vec<LaunchView> = for_gangs.chain(spares).collect();
+    let refused = decision.refused.iter();
+    let mut refused: Vec<RefusedView> =
+        refused.map(|it| RefusedView { gang: name(&it.gang, state), why: it.why.clone() }).collect();
+    refused.sort_by(|one, other| key(&one.gang).cmp(&key(&other.gang)));
+    let machines = holdings(claims, decision, memory).into_iter();
+    let machines = machines.map(|((machine_type, capacity_type), sum)| BoughtMachines {
+        machine_type: machine_type.to_string(),
+        capacity_type: capacity_type.as_str().to_owned(),
+        count: sum.count,
+        starting: sum.starting,
+        idle: sum.idle,
+        leaving: sum.leaving,
+        per_hour: money(sum.price_micros),
+    });
+    CapacityView {
+        enabled: true,
+        note: None,
+        decided_at: Some(now.to_string()),
+        buying_in_all: count(buying.len()),
+        buying,
+        refused_in_all: count(refused.len()),
+        refused,
+        from_pools: count(decision.from_pools.len()),
+        machines: Some(machines.collect()),
+    }
+}
+
+fn launch(gang: Option<GangName>, under_way: &UnderWay) -> LaunchView {
+    LaunchView {
+        gang,
+        machines: under_way.machines.iter().map(|(offer, count)| ordered_machines(offer, *count)).collect(),
+        ready: under_way.ready,
+        of: under_way.of,
+        since: under_way.since.to_string(),
+        ready_by: under_way.ready_by.to_string(),
+        per_hour: money(under_way.price_micros),
+        why: under_way.why.clone(),
+    }
+}
+
+/// Spares on their way; nobody waits for them, so they are under way for nobody.
+fn spares(key: &LaunchKey, ordered: &Ordered, claims: &[Claim]) -> Option<LaunchView> {
+    let Purpose::Spare(_) = key.purpose else { return None };
+    let Ordered { launch, at, .. } = ordered;
+    // All spares of a launch are of one offer.
+    let (offer, _) = launch.machines.first()?;
+    let of = count(launch.machines.len());
+    let ready = claims.iter().filter(|claim| claim.launch == *key && claim.ready).count();
+    Some(LaunchView {
+        gang: None,
+        machines: vec![ordered_machines(offer, of)],
+        ready: count(ready),
+        of,
+        since: at.to_string(),
+        ready_by: launch.ready_by.to_string(),
+        per_hour: money(launch.price_micros),
+        why: launch.why.clone(),
+    })
+}
+
+fn ordered_machines(offer: &OfferKey, count: u32) -> OrderedMachines {
+    let place = &offer.place;
+    OrderedMachines {
+        count,
+        machine_type: offer.machine.to_string(),
+        capacity_type: place.capacity_type.as_str().to_owned(),
+        zone: place.zone.to_string(),
+        block: place.block.as_deref().map(str::to_owned),
+        rack: place.rack.as_deref().map(str::to_owned),
+    }
+}
+
+fn name(gang: &GangKey, state: &ClusterState) -> GangName {
+    let lead = state.gang(gang).map(|gang| state.pod(gang.lead()).pod());
+    GangName {
+        namespace: gang.namespace.to_string(),
+        name: gang.name.to_string(),
+        run: lead.and_then(|pod| pod.run.as_deref()).map(str::to_owned),
+    }
+}
+
+fn key(gang: &GangName) -> (&str, &str) {
+    (&gang.namespace, &gang.name)
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::machine_type::CapacityType;
+    use capacity::Decision;
+    use capacity::buy::Refused;
+    use capacity::catalogue::{OfferKey, OfferPlace};
+    use capacity::claim::{Claim, Launch, LaunchKey, Purpose};
+    use capacity::memory::{Memory, Ordered};
+    use cluster_model::{Change, ClusterState, GangKey, Pod, PodKey};
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::view;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn launch(purpose: Purpose, size: usize) -> Launch {
+        let place = OfferPlace {
+            zone: "a".into(),
+            block: None,
+            rack: Some("r1".into()),
+            capacity_type: CapacityType::Spot,
+        };
+        Launch {
+            key: LaunchKey { purpose, number: 100 },
+            machines: vec![(OfferKey { machine: "h100".into(), place }, 29_400_000); size],
+            ready_by: at(160),
+            price_micros: 29_400_000 * i64::try_from(size).unwrap(),
+            why: "because".to_owned(),
+        }
+    }
+
+    fn claim(launch: &Launch, index: usize, ready: bool) -> Claim {
+        Claim {
+            name: launch.claim_name(index),
+            launch: launch.key.clone(),
+            of: u32::try_from(launch.machines.len()).unwrap(),
+            offer: launch.machines[index].0.clone(),
+            price_micros: launch.machines[index].1,
+            created: at(100),
+            node: None,
+            ready,
+            leaving: false,
+            trouble: None,
+        }
+    }
+
+    #[test]
+    fn a_decision_is_told_with_for_whom_and_why_and_at_what_price() {
+        let (train, refused) = (GangKey::new("nlp", "train-1"), GangKey::new("nlp", "big"));
+        let mut state = ClusterState::default();
+        let pod = Pod::new(PodKey::new("nlp", "train-1-0", "uid"), train.clone());
+        state.apply(Change::Pod(Pod { run: Some("train".into()), ..pod }));
+        let (for_gang, spare) = (launch(Purpose::Gang(train), 2), launch(Purpose::Spare("h100".into()), 1));
+        let mut memory = Memory::default();
+        let ordered = Ordered { launch: spare.clone(), at: at(100), seen: [].into() };
+        memory.ordered.insert(spare.key.clone(), ordered);
+        let claims = [claim(&for_gang, 0, true), claim(&for_gang, 1, false), claim(&spare, 0, true)];
+        let decision = Decision {
+            under_way: for_gang.under_way(at(100)).into_iter().collect(),
+            refused: vec![Refused { gang: refused.clone(), why: "dear".to_owned() }],
+            from_pools: [GangKey::new("nlp", "one")].into(),
+            ..Decision::default()
+        };
+        let told = serde_json::to_value(view(&decision, &claims, &memory, &state, at(101))).unwrap();
+        let machines = |count| {
+            json!([{
+                "count": count, "machineType": "h100", "capacityType": "spot", "zone": "a", "rack": "r1",
+            }])
+        };
+        let expect = json!({
+            "enabled": true,
+            "decidedAt": "1970-01-01T00:01:41Z",
+            "buying": [
+                {
+                    "gang": { "namespace": "nlp", "name": "train-1", "run": "train" },
+                    "machines": machines(2), "ready": 0, "of": 2, "perHour": "58.80", "why": "because",
+                    "since": "1970-01-01T00:01:40Z", "readyBy": "1970-01-01T00:02:40Z",
+                },
+                {
+                    "machines": machines(1), "ready": 1, "of": 1, "perHour": "29.40", "why": "because",
+                    "since": "1970-01-01T00:01:40Z", "readyBy": "1970-01-01T00:02:40Z",
+                },
+            ],
+            "buyingInAll": 2,
+            "refused": [{ "gang": { "namespace": "nlp", "name": "big" }, "why": "dear" }],
+            "refusedInAll": 1,
+            "fromPools": 1,
+            "machines": [{
+                "machineType": "h100", "capacityType": "spot", "count": 3, "starting": 3, "idle": 0,
+                "leaving": 0, "perHour": "88.20",
+            }],
+        });
+        assert_eq!(told, expect);
+    }
+}
