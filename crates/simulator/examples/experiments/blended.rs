@@ -134,7 +134,8 @@ fn blend(
             claimed = mean;
         }
     }
-    let of = |value: &dyn Fn(&x6::Pool) -> f64| mean_and_deviation(&pools.iter().map(value).collect::<Vec<_>>()).0;
+    let of =
+        |value: &dyn Fn(&x6::Pool) -> f64| mean_and_deviation(&pools.iter().map(value).collect::<Vec<_>>()).0;
     figure(
         &format!("x6.{id}.saving_percent"),
         claimed,

@@ -34,9 +34,7 @@ const GPUS_PER_NODE: u64 = 8;
 /// Jobs that start nowhere on their team's own nodes are left out on both sides.
 pub fn that_fit(workload: &Workload, teams: &[Team]) -> Workload {
     let nodes_of = |job: &Job| teams.iter().find(|team| *team.name == *job.queue.as_str()).map(|it| it.nodes);
-    let fits = |job: &&Job| {
-        nodes_of(job).is_some_and(|nodes| gpus(job) <= u64::from(nodes) * GPUS_PER_NODE)
-    };
+    let fits = |job: &&Job| nodes_of(job).is_some_and(|nodes| gpus(job) <= u64::from(nodes) * GPUS_PER_NODE);
     let jobs = workload.jobs.iter().filter(fits).cloned().collect();
     Workload { jobs, ..workload.clone() }
 }
