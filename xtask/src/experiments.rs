@@ -9,7 +9,7 @@ use crate::commands::{self, cargo};
 /// Arguments of `cargo xtask experiments`.
 #[derive(Args)]
 pub struct ExperimentsArgs {
-    /// Which (synthetic, X1, X2, X3, X4, X5, eta, why, thrash, energy, million); all without a name.
+    /// Which (synthetic, X1, X2, X3, X4, X5, X6, eta, why, thrash, energy, million); all without a name.
     names: Vec<String>,
     /// The folder of the public traces.
     #[arg(long, default_value = "../shared/traces")]

@@ -7,6 +7,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "reads files and arguments; the experiments themselves do not")]
 
+mod blended;
 mod made_up;
 mod openb_saturation;
 mod philly;
@@ -21,8 +22,8 @@ use std::path::{Path, PathBuf};
 use placement::Policy;
 use simulator::policies;
 
-const NAMES: [&str; 11] =
-    ["synthetic", "x1", "x2", "x3", "x4", "x5", "eta", "why", "thrash", "energy", "million"];
+const NAMES: [&str; 12] =
+    ["synthetic", "x1", "x2", "x3", "x4", "x5", "x6", "eta", "why", "thrash", "energy", "million"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut traces, mut quick, mut names) = (PathBuf::from("../shared/traces"), false, Vec::new());
@@ -67,6 +68,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if wanted("x5") {
         spot::spot_multizone(&traces.join("spot-cant-be-late"), quick)?;
+    }
+    if wanted("x6") {
+        blended::blended_cost(&traces, if quick { 2 } else { 10 })?;
     }
     if wanted("thrash") {
         made_up::week_of_reclaim(if quick { 1..2 } else { 1..11 })?;

@@ -15,12 +15,12 @@ use simulator::traces::spot as traces;
 use crate::{figure, read};
 
 /// On-demand V100, and spot at the ratio of 0.32 where a trace has no prices.
-const ON_DEMAND: HourlyPrice = HourlyPrice(3_060_000);
-const SPOT: HourlyPrice = HourlyPrice(979_200);
+pub const ON_DEMAND: HourlyPrice = HourlyPrice(3_060_000);
+pub const SPOT: HourlyPrice = HourlyPrice(979_200);
 
 const HOUR: u32 = 3_600;
 const WORK_SECONDS: u32 = 48 * HOUR;
-const CHANGEOVER_SECONDS: u32 = 720;
+pub const CHANGEOVER_SECONDS: u32 = 720;
 
 const OURS: &str = "ours";
 const OMNISCIENT: &str = "omniscient";
@@ -111,11 +111,16 @@ pub fn spot_multizone(folder: &Path, quick: bool) -> Result<(), Box<dyn Error>> 
 }
 
 fn contract(deadline_seconds: u32) -> Contract {
-    Contract { work_seconds: WORK_SECONDS, deadline_seconds, changeover_seconds: CHANGEOVER_SECONDS }
+    Contract {
+        work_seconds: WORK_SECONDS,
+        deadline_seconds,
+        changeover_seconds: CHANGEOVER_SECONDS,
+        saves_seconds: 0,
+    }
 }
 
 /// The text of a trace; its hash is part of the report.
-fn read_hashed(path: &Path) -> Result<String, Box<dyn Error>> {
+pub fn read_hashed(path: &Path) -> Result<String, Box<dyn Error>> {
     let hash = format!("{:x}", Sha256::digest(std::fs::read(path)?));
     eprintln!("{} sha256 {hash}", path.file_name().unwrap_or_default().display());
     read(path)

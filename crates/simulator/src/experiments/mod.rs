@@ -10,3 +10,4 @@ pub mod why;
 pub mod x1;
 pub mod x2;
 pub mod x3;
+pub mod x6;

@@ -19,6 +19,7 @@ mod baselines;
 mod buyer;
 mod omniscient;
 mod region;
+mod stitched;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -27,4 +28,5 @@ pub use baselines::Baseline;
 pub use buyer::Buyer;
 pub use omniscient::omniscient;
 pub use region::{Past, Region, regions};
+pub use stitched::{Stitched, stitch};
 pub use world::{Contract, Outcome, live};

@@ -6,8 +6,12 @@ use super::{Baseline, Buyer, Contract, Past, live, omniscient, regions};
 use crate::Random;
 use crate::traces::spot::Window;
 
-const CONTRACT: Contract =
-    Contract { work_seconds: 6 * 3_600, deadline_seconds: 9 * 3_600, changeover_seconds: 720 };
+const CONTRACT: Contract = Contract {
+    work_seconds: 6 * 3_600,
+    deadline_seconds: 9 * 3_600,
+    changeover_seconds: 720,
+    saves_seconds: 0,
+};
 const ON_DEMAND: HourlyPrice = HourlyPrice(3_000_000);
 const SPOT: HourlyPrice = HourlyPrice(1_000_000);
 
@@ -93,4 +97,24 @@ fn what_comes_later_changes_nothing_before() {
     let (one, other) = (actions(vec![true; 24]), actions(vec![false; 24]));
     assert_eq!(one[..30], other[..30]);
     assert_ne!(one, other);
+}
+
+#[test]
+fn a_machine_that_goes_takes_along_what_was_not_saved_and_nobody_is_late() {
+    // An hour of spot, of which 2,880 s are work; saved every 1,000 s, so that 880 s are lost.
+    let available: Vec<bool> = (0..54).map(|tick| tick != 6).collect();
+    let windows = [window("a", 0, 0, available)];
+    let region = &regions(&windows, |_| true, ON_DEMAND, SPOT)[0];
+    let contract = Contract { saves_seconds: 1_000, ..CONTRACT };
+    let outcome = live(region, contract, |run, market, _| Baseline::Greedy.buy(contract, 600, run, market));
+    assert!((outcome.lost_hours - 880.0 / 3_600.0).abs() < 1e-9, "{outcome:?}");
+    assert!((outcome.spot_hours - 6.0 - outcome.lost_hours).abs() < 1e-9, "{outcome:?}");
+    for seed in 0..40 {
+        let windows = [window("a", 0, 0, flickering(seed, 54))];
+        let region = &regions(&windows, |_| true, ON_DEMAND, SPOT)[0];
+        let past = Past::of(&windows);
+        let mut buyer = Buyer::new(region, &past);
+        let outcome = live(region, contract, |run, market, tick| buyer.buy(run, market, tick));
+        assert!(!outcome.is_late, "seed {seed}: {outcome:?}");
+    }
 }

@@ -13,6 +13,8 @@ pub struct Contract {
     pub deadline_seconds: u32,
     /// Of every launch.
     pub changeover_seconds: u32,
+    /// How often state is saved: a machine that goes takes the work since then along. Zero: saved on notice.
+    pub saves_seconds: u32,
 }
 
 /// What came of it.
@@ -24,6 +26,8 @@ pub struct Outcome {
     pub on_demand_hours: f64,
     /// Hours paid for without progress.
     pub changeover_hours: f64,
+    /// Hours of progress that were lost with a machine, and done again.
+    pub lost_hours: f64,
     /// What it cost, in micro-units.
     pub micros: f64,
     /// Launches.
@@ -43,21 +47,33 @@ pub fn live(
         work_left_seconds: contract.work_seconds,
         time_left: TimeLeft::Deadline(contract.deadline_seconds),
         changeover_seconds: contract.changeover_seconds,
-        lost_work_seconds_max: 0,
+        lost_work_seconds_max: contract.saves_seconds,
         ceiling: None,
         machine: Machine::Nothing,
     };
     let ticks = contract.deadline_seconds / region.tick_seconds;
+    // Work since the last save, or the launch.
+    let mut unsaved_seconds = 0;
     for tick in 0..region.ticks().min(ticks as usize) {
         if run.work_left_seconds == 0 {
             break;
         }
         let market = market(region, tick);
-        lose_machine(&mut run, &market);
+        if lose_machine(&mut run, &market) {
+            run.work_left_seconds += unsaved_seconds;
+            outcome.lost_hours += f64::from(unsaved_seconds) / 3_600.0;
+        }
         let action = buy(&run, &market, tick);
+        // Who leaves a machine by itself saves before.
+        if action != Action::Stay || run.machine == Machine::Nothing {
+            unsaved_seconds = 0;
+        }
         let price = act(&mut run, &market, action, &mut outcome);
         if let Some(price) = price {
+            let before = run.work_left_seconds;
             work(&mut run, region.tick_seconds, price, &mut outcome);
+            unsaved_seconds += before - run.work_left_seconds;
+            unsaved_seconds = unsaved_seconds.checked_rem(contract.saves_seconds).unwrap_or(0);
         }
         if let TimeLeft::Deadline(left) = &mut run.time_left {
             *left = left.saturating_sub(region.tick_seconds);
@@ -79,12 +95,14 @@ fn market(region: &Region, tick: usize) -> Market {
     Market { offerings: region.zones.iter().map(offering).collect(), standing_seconds: 0 }
 }
 
-fn lose_machine(run: &mut Run, market: &Market) {
-    if let Machine::Spot { offering, .. } = &run.machine
-        && market.offering(offering).is_none_or(|it| !it.has_spot)
-    {
+/// Says whether the run had one whose spot is gone.
+fn lose_machine(run: &mut Run, market: &Market) -> bool {
+    let Machine::Spot { offering, .. } = &run.machine else { return false };
+    let is_gone = market.offering(offering).is_none_or(|it| !it.has_spot);
+    if is_gone {
         run.machine = Machine::Nothing;
     }
+    is_gone
 }
 
 /// Does what the buyer says, and tells what the machine costs that the run has then.
