@@ -55,6 +55,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/capacity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Machines that are being bought, gangs that get none, and machines that were bought. */
+        get: operations["getCapacity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/cost": {
         parameters: {
             query?: never;
@@ -539,6 +556,65 @@ export interface components {
             /** @description One word on why it waits. */
             reason?: string | null;
         };
+        /** @description Machines of one type that were bought in one way. */
+        BoughtMachines: {
+            /** @description `on-demand`, `spot` or `reserved`. */
+            capacityType: string;
+            /**
+             * Format: int32
+             * @description How many there are.
+             */
+            count: number;
+            /**
+             * Format: int32
+             * @description How many of them have no pods.
+             */
+            idle: number;
+            /**
+             * Format: int32
+             * @description How many of them are being given back.
+             */
+            leaving: number;
+            /** @description The `MachineType`. */
+            machineType: string;
+            /** @description What all of them cost in an hour, as a decimal, in the currency of the price sheets. */
+            perHour: string;
+            /**
+             * Format: int32
+             * @description How many of them are of launches under way.
+             */
+            starting: number;
+        };
+        /** @description Machines: those that are being bought, those that are not, and those that are there. */
+        CapacityView: {
+            /** @description Launches under way that the caller may see, by gang; spares after them. */
+            buying: components["schemas"]["LaunchView"][];
+            /**
+             * Format: int32
+             * @description How many launches are under way in all.
+             */
+            buyingInAll: number;
+            /** @description When this was decided, RFC 3339; absent if nothing was yet. */
+            decidedAt?: string | null;
+            /** @description Whether machines can be bought at all. */
+            enabled: boolean;
+            /**
+             * Format: int32
+             * @description How many gangs of one wait for a pool of Karpenter's to buy a node.
+             */
+            fromPools: number;
+            /** @description Machines that were bought, by type and capacity type; absent for those who may not list nodes. */
+            machines?: components["schemas"]["BoughtMachines"][] | null;
+            /** @description Why not, or what is in the way. */
+            note?: string | null;
+            /** @description Gangs that wait for nodes, get none, and may be seen by the caller, by name. */
+            refused: components["schemas"]["RefusedView"][];
+            /**
+             * Format: int32
+             * @description How many gangs get none in all.
+             */
+            refusedInAll: number;
+        };
         /** @description A checkpoint that is complete. */
         Checkpoint: {
             /**
@@ -650,6 +726,15 @@ export interface components {
             /** @description One word on why, such as `OOMKilled`. */
             reason?: string | null;
         };
+        /** @description A gang. */
+        GangName: {
+            /** @description The run's attempt, or the pod. */
+            name: string;
+            /** @description The tenant. */
+            namespace: string;
+            /** @description The run; absent for pods without one. */
+            run?: string | null;
+        };
         /**
          * @description GPUs of each member: a count, or a count and a type, such as `8x H100`.
          * @example 8x H100
@@ -703,8 +788,34 @@ export interface components {
             run: string;
             /** @description A shell command that runs before `run`, on every node. */
             setup?: string | null;
+            /** @description Whether spot machines may be bought for it, which are cheaper and may be taken away; `false`: nor used. */
+            spot?: boolean | null;
             /** @description How long it may run, such as `24h`. */
             time?: string | null;
+        };
+        /** @description Machines that were ordered together: a gang gets all of them, or all are given back. */
+        LaunchView: {
+            gang?: components["schemas"]["GangName"] | null;
+            /** @description What was ordered. */
+            machines: components["schemas"]["OrderedMachines"][];
+            /**
+             * Format: int32
+             * @description How many there are.
+             */
+            of: number;
+            /** @description What all of them cost in an hour, as a decimal, in the currency of the price sheets. */
+            perHour: string;
+            /**
+             * Format: int32
+             * @description How many of them are ready.
+             */
+            ready: number;
+            /** @description When all should be ready, RFC 3339. */
+            readyBy: string;
+            /** @description When they were ordered, RFC 3339. */
+            since: string;
+            /** @description Why these. */
+            why: string;
         };
         /** @description What an attempt began from. */
         Load: {
@@ -881,6 +992,24 @@ export interface components {
             code: string;
             /** @description For example `with 4 GPUs per member`. */
             message: string;
+        };
+        /** @description Machines of one offer. */
+        OrderedMachines: {
+            /** @description The block of racks within the zone, if one was chosen. */
+            block?: string | null;
+            /** @description `on-demand`, `spot` or `reserved`. */
+            capacityType: string;
+            /**
+             * Format: int32
+             * @description How many.
+             */
+            count: number;
+            /** @description The `MachineType`. */
+            machineType: string;
+            /** @description The rack within the block, if one was chosen. */
+            rack?: string | null;
+            /** @description The zone. */
+            zone: string;
         };
         /** @description Where a run stands in the line, and when it is expected to start. */
         Outlook: {
@@ -1196,6 +1325,13 @@ export interface components {
             queue?: string | null;
             /** @description The resource that is short, for example `H100`, `cpu` or `memory`. */
             resource?: string | null;
+        };
+        /** @description A gang for which nothing is bought, though it waits for nodes. */
+        RefusedView: {
+            /** @description The gang. */
+            gang: components["schemas"]["GangName"];
+            /** @description Why not. */
+            why: string;
         };
         /** @description One report of one attempt. */
         Report: {
@@ -1632,6 +1768,74 @@ export interface operations {
             };
             /** @description The caller may not do this, or may not see whether it exists. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is starting, busy, or cannot reach Kubernetes; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getCapacity: {
+        parameters: {
+            query?: {
+                /** @description The most launches, and the most refusals, in the answer. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was decided last. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CapacityView"];
+                };
+            };
+            /** @description A parameter is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller may not do this, or may not see whether it exists. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The scheduler does not answer. */
+            502: {
                 headers: {
                     [name: string]: unknown;
                 };
