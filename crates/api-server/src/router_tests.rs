@@ -175,7 +175,7 @@ async fn every_route_but_health_and_the_login_answers_401_without_a_valid_token(
             }
         }
     }
-    assert_eq!(protected, 40, "twenty operations, each without a token and with a wrong one");
+    assert_eq!(protected, 42, "twenty-one operations, each without a token and with a wrong one");
     let questions = asked.lock().expect("not poisoned").clone();
     assert!(questions.iter().all(|(question, _)| question.ends_with("/tokenreviews")), "{questions:?}");
     assert_eq!(questions.len(), 1, "a refused token is remembered");

@@ -88,7 +88,8 @@ fn gang(gang: &GangName) -> String {
 
 fn ordered(machines: &OrderedMachines) -> String {
     let OrderedMachines { count, machine_type, capacity_type, zone, block, rack } = machines;
-    let within: String = [block, rack].into_iter().flatten().map(|within| format!("/{within}")).collect();
+    let within: String =
+        [block, rack].into_iter().flatten().flat_map(|within| ["/", within.as_str()]).collect();
     format!("{count} × {machine_type} {capacity_type} in {zone}{within}")
 }
 
