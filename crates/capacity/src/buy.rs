@@ -210,7 +210,8 @@ impl<'a> Trial<'a> {
             } else {
                 let waiting = plan.waiting.iter().find(|waiting| waiting.gang == shape.gang);
                 // Who may read this may not see the gangs of others.
-                let reason = waiting.and_then(|waiting| waiting.reasons.iter().find(|it| it.gang().is_none()));
+                let reason =
+                    waiting.and_then(|waiting| waiting.reasons.iter().find(|it| it.gang().is_none()));
                 let why = reason.map_or_else(|| "others come first".to_owned(), ToString::to_string);
                 let why = format!("with {} it would still wait: {why}", shape.why);
                 bought.refused.push(Refused { gang: shape.gang, why });

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api_types::names::LAUNCH_LABEL;
+use api_types::names::{GPU_NODE_TAINT, LAUNCH_LABEL};
 use cluster_model::{ClusterState, Gang, GangKey, Node, NodeName};
 use jiff::{SignedDuration, Timestamp};
 
@@ -169,10 +169,10 @@ impl Following<'_> {
             return Standing::Unwanted("its launch was given up");
         }
         let Purpose::Gang(gang) = &key.purpose else { return self.of_spares(key, seen, memory) };
-        let (reserved, open): (Vec<&Node>, Vec<&Node>) =
-            self.nodes_of(key).iter().copied().partition(|node| is_reserved(node));
-        if !open.is_empty() {
-            return if reserved.is_empty() { Standing::Over } else { Standing::Used };
+        let nodes = self.nodes_of(key);
+        if nodes.iter().any(|node| is_open(node)) {
+            let is_kept = nodes.iter().any(|node| is_reserved(node));
+            return if is_kept { Standing::Used } else { Standing::Over };
         }
         let Some(waits) = self.state.gang(gang) else { return Standing::Unwanted("its gang is no more") };
         if waits.members().any(|pod| self.state.pod(pod).at().is_some()) {
@@ -299,7 +299,8 @@ impl Following<'_> {
         let release = |claim: &Arc<str>, node: Option<NodeName>| Release {
             claim: Arc::clone(claim),
             node,
-            if_empty: false,
+            // Whoever is on it nevertheless is not thrown off.
+            if_empty: true,
             why: why.to_owned(),
         };
         // Orders that were not seen yet may still come.
@@ -323,6 +324,11 @@ impl Following<'_> {
     fn nodes_of(&self, key: &LaunchKey) -> &[&Node] {
         self.nodes.get(key.name().as_str()).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Whether it is an ordinary machine by now. One that is about to register has no taint of its gang yet, but others.
+fn is_open(node: &Node) -> bool {
+    node.repelling().all(|taint| &*taint.key == GPU_NODE_TAINT)
 }
 
 fn is_reserved(node: &Node) -> bool {

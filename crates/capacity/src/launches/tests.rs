@@ -77,6 +77,19 @@ fn a_gang_that_starts_before_its_claims_know_their_nodes_has_started_on_them() {
 }
 
 #[test]
+fn a_machine_that_is_about_to_register_is_not_open_though_it_has_no_mark_yet() {
+    let mut story = Story::new();
+    story.at(1001);
+    story.boot(0);
+    let mut node = story.state.nodes().next().unwrap().1.object().unwrap().clone();
+    for taint in &mut node.taints {
+        taint.key = "karpenter.sh/unregistered".into();
+    }
+    story.state.apply(Change::Node(node));
+    assert_eq!(story.at(1002).under_way.len(), 1, "it goes on");
+}
+
+#[test]
 fn when_one_claim_vanishes_all_are_given_back_and_its_offer_is_left_alone() {
     let mut story = Story::new();
     story.at(1001);
