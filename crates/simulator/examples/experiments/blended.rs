@@ -27,7 +27,7 @@ struct OnSpot {
 pub fn blended_cost(folder: &Path, seeds: u64) -> Result<(), Box<dyn Error>> {
     let trace = read_hashed(&folder.join("philly-compact/philly.csv.zst"))?;
     let table = std::fs::read_to_string(folder.join("philly-compact/philly_vc_nodes.csv"))?;
-    let teams = x3::teams(&table, x6::PARTITIONED_NODES)?;
+    let teams = x6::teams(&table, x6::PARTITIONED_NODES)?;
     let all = x2::read_by_team(&trace, &table, 80, x2::REPORTED)?;
     let workload = x6::that_fit(&all, &teams);
     let fifo = policies::preset("fifo").ok_or("no such policy")?;

@@ -11,13 +11,16 @@
 //! was done in that time counts. On spot, launches, lost work and on-demand hours are paid for, and so are GPUs of a machine
 //! that the job does not use: machines have 1, 4 or 8.
 
+use std::cmp::Reverse;
+
 use cluster_model::{Amounts, GpuType, Queue, QueueName, Reclaim};
 use placement::Policy;
 
 use super::x2;
 use super::x3::Team;
 use crate::outcome::ratio;
-use crate::traces::philly::GPU_TYPE;
+use crate::traces::Error;
+use crate::traces::philly::{self, GPU_TYPE};
 use crate::{Job, Options, Random, Simulation, Workload, simulate};
 
 /// Nodes of the teams together in the layout that is compared with.
@@ -30,6 +33,26 @@ pub const POOLED_NODES: u32 = 72;
 pub const SPOT_SECONDS_MIN: u32 = 2 * 3_600;
 
 const GPUS_PER_NODE: u64 = 8;
+
+/// The teams with their nodes, exactly so many together: whole nodes by their parts, and those left over to the largest remainders.
+/// Equal remainders are served in the order of the table.
+pub fn teams(team_nodes: &str, layout_nodes: u32) -> Result<Vec<Team>, Error> {
+    let all = philly::read_team_nodes(team_nodes)?;
+    let sum = all.iter().map(|(_, nodes)| nodes).sum::<u32>().max(1);
+    let mut remainders: Vec<(Reverse<u32>, usize)> = all
+        .iter()
+        .enumerate()
+        .map(|(place, (_, nodes))| (Reverse(nodes * layout_nodes % sum), place))
+        .collect();
+    remainders.sort_unstable();
+    let mut teams: Vec<Team> =
+        all.into_iter().map(|(name, nodes)| Team { name, nodes: nodes * layout_nodes / sum }).collect();
+    let left = layout_nodes.saturating_sub(teams.iter().map(|team| team.nodes).sum());
+    for (_, place) in remainders.into_iter().take(left as usize) {
+        teams[place].nodes += 1;
+    }
+    Ok(teams)
+}
 
 /// Jobs that start nowhere on their team's own nodes are left out on both sides.
 pub fn that_fit(workload: &Workload, teams: &[Team]) -> Workload {
@@ -186,7 +209,7 @@ mod tests {
     use cluster_model::Resources;
     use jiff::Timestamp;
 
-    use super::{bought_gpus, draw, gpu_seconds, saving_percent};
+    use super::{bought_gpus, draw, gpu_seconds, saving_percent, teams};
     use crate::{Job, Random, Workload};
 
     #[test]
@@ -197,6 +220,15 @@ mod tests {
         assert!((saving(0.0) - 21.5).abs() < 0.1);
         assert!((saving(0.5) - 45.1).abs() < 0.1);
         assert!((saving(0.8) - 59.2).abs() < 0.1);
+    }
+
+    #[test]
+    fn teams_have_as_many_nodes_together_as_the_layout() {
+        let table = "vc,node num\na,3\nb,3\nc,1\n";
+        let nodes = |layout| teams(table, layout).unwrap().iter().map(|team| team.nodes).collect::<Vec<_>>();
+        assert_eq!(nodes(7), [3, 3, 1]);
+        assert_eq!(nodes(75), [32, 32, 11]);
+        assert_eq!(nodes(8), [4, 3, 1], "equal remainders are served in the order of the table");
     }
 
     #[test]
