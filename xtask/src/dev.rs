@@ -1,12 +1,13 @@
 //! `cargo xtask dev`: the whole platform on this machine, with fake GPU nodes, three teams, prices and a running mix
 //! of jobs, until Ctrl-C.
 
+mod machines;
 mod teams;
 mod welcome;
 mod workload;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -41,9 +42,19 @@ pub struct DevArgs {
     /// Submit no jobs: an empty cluster.
     #[arg(long)]
     empty: bool,
+    /// Machines are bought for gangs that wait, through Karpenter, from a made-up cloud. With `--nodes 0` there are no others.
+    #[arg(long)]
+    buy_machines: bool,
     /// A file that changes the scheduler's policy, as `warpyard simulate --policy` takes it.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+}
+
+impl DevArgs {
+    /// What the teams share: the nodes that are there, and what may be bought beyond them.
+    fn owned_nodes(&self) -> u32 {
+        if self.buy_machines { self.nodes + machines::MACHINES_MAX } else { self.nodes }
+    }
 }
 
 /// Builds the portal and the binaries, starts everything, prints a login, waits for Ctrl-C.
@@ -73,14 +84,20 @@ async fn bring_up(args: &DevArgs) -> anyhow::Result<()> {
     for user in TEAMS.iter().map(|team| team.user).chain([LEAD]) {
         builder = builder.user(user, &[]);
     }
+    if args.buy_machines {
+        builder = builder.karpenter(machines::cloud());
+    }
     let cluster = builder.start().await?;
     let postgres = Postgres::start(cluster.dir()).await?;
-    teams::create(&cluster, args.nodes).await?;
+    teams::create(&cluster, args.owned_nodes()).await?;
+    if args.buy_machines {
+        machines::offer(&cluster).await?;
+    }
 
     eprintln!("starting scheduler, controllers and REST API …");
     let platform = Platform::debug(&cluster).with_ledger(&postgres);
-    let with_policy = |spec| scheduler_spec(spec, args.policy.as_deref());
-    let mut scheduler = platform.scheduler_as_installed("warpyard-scheduler", with_policy).await?;
+    let with_arguments = |spec| scheduler_spec(spec, args);
+    let mut scheduler = platform.scheduler_as_installed("warpyard-scheduler", with_arguments).await?;
     let mut controllers = platform.controllers_with("warpyard-controllers", |spec| spec.args(LEASE)).await?;
     let (mut api_server, url) = platform.api_server(&args.listen).await?;
     let metrics = scheduler.health_address().await?;
@@ -88,7 +105,7 @@ async fn bring_up(args: &DevArgs) -> anyhow::Result<()> {
 
     let logins = welcome::write_logins(&cluster, &platform.binary(""), &url)?;
     let addresses = welcome::Addresses { portal: &url, metrics: &metrics };
-    welcome::print(&cluster, &logins, &addresses, args.nodes, began.elapsed().as_secs_f64());
+    welcome::print(&cluster, &logins, &addresses, args.owned_nodes(), began.elapsed().as_secs_f64());
     tokio::select! {
         waited = tokio::signal::ctrl_c() => waited.context("failed to wait for Ctrl-C")?,
         error = workload(args, &cluster, &url) => return Err(error),
@@ -104,9 +121,10 @@ async fn bring_up(args: &DevArgs) -> anyhow::Result<()> {
 }
 
 /// As it is installed but for its lease, and with a log that says more.
-fn scheduler_spec(spec: ProcessSpec, policy: Option<&Path>) -> ProcessSpec {
+fn scheduler_spec(spec: ProcessSpec, args: &DevArgs) -> ProcessSpec {
     let spec = spec.args(LEASE).env("RUST_LOG", "info,scheduler=debug,cluster_apply=debug");
-    match policy {
+    let spec = if args.buy_machines { spec.args(["--buy-machines"]) } else { spec };
+    match &args.policy {
         Some(file) => spec.path_arg("policy", file),
         None => spec,
     }

@@ -163,7 +163,7 @@ mod tests {
 
     /// What is no job file.
     const PRICES: &str = "prices.yaml";
-    const MACHINE_TYPE: &str = "machine-type.yaml";
+    const MACHINE_TYPES: [&str; 2] = ["machine-type.yaml", "machine-type-fake.yaml"];
 
     fn example(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
@@ -175,7 +175,8 @@ mod tests {
         for entry in std::fs::read_dir(example("")).expect("examples/ exists") {
             let path = entry.expect("readable").path();
             let is_yaml = path.extension().is_some_and(|extension| extension == "yaml");
-            if is_yaml && !path.ends_with(PRICES) && !path.ends_with(MACHINE_TYPE) {
+            let is_another_kind = path.ends_with(PRICES) || MACHINE_TYPES.iter().any(|it| path.ends_with(it));
+            if is_yaml && !is_another_kind {
                 let job =
                     super::read(&path).unwrap_or_else(|failure| panic!("{}", failure.into_output().stderr));
                 assert!(job.name.is_some(), "{}: an example has a name", path.display());
@@ -194,10 +195,12 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_a_machine_type_is_one_and_nothing_in_it_is_ignored() {
-        let text = std::fs::read_to_string(example(MACHINE_TYPE)).expect("examples/machine-type.yaml exists");
-        let machine: api_types::MachineType = serde_norway::from_str(&text).expect("a MachineType");
-        let written: serde_json::Value = serde_norway::from_str(&text).expect("YAML");
-        assert_eq!(serde_json::to_value(machine).expect("JSON"), written);
+    fn the_examples_of_machine_types_are_some_and_nothing_in_them_is_ignored() {
+        for name in MACHINE_TYPES {
+            let text = std::fs::read_to_string(example(name)).expect("the example exists");
+            let machine: api_types::MachineType = serde_norway::from_str(&text).expect("a MachineType");
+            let written: serde_json::Value = serde_norway::from_str(&text).expect("YAML");
+            assert_eq!(serde_json::to_value(machine).expect("JSON"), written, "{name}");
+        }
     }
 }

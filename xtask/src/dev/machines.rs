@@ -1,0 +1,57 @@
+//! Machines that the development platform buys, from a cloud that is made up.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use api_types::MachineType;
+use e2e::machines::offer_with;
+use test_cluster::TestCluster;
+use test_cluster::karpenter::KarpenterSettings;
+
+use crate::commands::repository_root;
+
+/// What the teams may own beyond the nodes that are there.
+pub const MACHINES_MAX: u32 = 16;
+/// Long enough to be seen in `warpyard capacity`.
+const BOOT_TIME: Duration = Duration::from_secs(20);
+const MACHINE_TYPE: &str = "examples/machine-type-fake.yaml";
+
+/// The cloud.
+pub fn cloud() -> KarpenterSettings {
+    KarpenterSettings { boot_time: BOOT_TIME, ..KarpenterSettings::default() }
+}
+
+/// Offers its machines.
+pub async fn offer(cluster: &TestCluster) -> anyhow::Result<()> {
+    offer_with(&cluster.admin_client(), machine_type()?).await
+}
+
+fn machine_type() -> anyhow::Result<MachineType> {
+    let text = std::fs::read_to_string(repository_root().join(MACHINE_TYPE))
+        .with_context(|| format!("failed to read {MACHINE_TYPE}"))?;
+    serde_norway::from_str(&text).with_context(|| format!("{MACHINE_TYPE} is no MachineType"))
+}
+
+#[cfg(test)]
+mod tests {
+    use test_cluster::karpenter::price_list;
+
+    use super::machine_type;
+
+    #[test]
+    fn the_cloud_has_what_is_offered_at_that_price() {
+        let machine = machine_type().unwrap().spec;
+        for offering in &machine.offerings {
+            let listed = price_list().into_iter().find(|listed| {
+                listed.offer.instance_type == machine.instance_type
+                    && listed.offer.zone == offering.zone
+                    && Some(&listed.offer.rack) == offering.rack.as_ref()
+                    && listed.offer.capacity_type == offering.capacity_type.as_str()
+            });
+            let listed = listed.unwrap_or_else(|| panic!("the cloud has no {offering:?}"));
+            let price =
+                format!("{}.{:06}", listed.micros_per_hour / 1_000_000, listed.micros_per_hour % 1_000_000);
+            assert_eq!(price.trim_end_matches('0'), offering.per_hour.trim_end_matches('0'));
+        }
+    }
+}
