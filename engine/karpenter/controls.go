@@ -59,7 +59,12 @@ type odds struct {
 	// GroupLabels name labels of claims. Claims that are alike in them are one group, of which at most one claim, the
 	// first to be launched, meets a fault. Without any, each claim is its own group.
 	GroupLabels []string `json:"group_labels"`
-	Fates       []fate   `json:"fates"`
+	// TriesOf is an annotation of claims that names a gang; then the nth group of a gang, its nth try, has the same fate
+	// whatever the group is called. SizeOf is one that says how many claims make the gang whole: each claim of the same group
+	// beyond these is a try of its own.
+	TriesOf string `json:"tries_of"`
+	SizeOf  string `json:"size_of"`
+	Fates   []fate `json:"fates"`
 }
 
 // fate is what becomes of a claim's launch.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
@@ -15,12 +16,17 @@ type fates struct {
 	refused map[string]int
 	// used counts the claims that took their fate from a batch.
 	used map[int]int
-	// struck are the groups that have had their fault.
-	struck map[string]bool
+	// members counts the claims of each group.
+	members map[string]int
+	// tries counts the tries of each gang.
+	tries map[string]int
 }
 
 func newFates() fates {
-	return fates{ofClaim: map[string]fate{}, refused: map[string]int{}, used: map[int]int{}, struck: map[string]bool{}}
+	return fates{
+		ofClaim: map[string]fate{}, refused: map[string]int{}, used: map[int]int{},
+		members: map[string]int{}, tries: map[string]int{},
+	}
 }
 
 // decided is a fate with where it came from, as it is recorded.
@@ -28,6 +34,9 @@ type decided struct {
 	fate
 	Batch int    `json:"batch,omitempty"`
 	Group string `json:"group,omitempty"`
+	// Gang and Try are those of a claim with which a try begins.
+	Gang string `json:"gang,omitempty"`
+	Try  int    `json:"try,omitempty"`
 }
 
 // decide says the fate of a claim that has none yet: from the list of the next launches, else by the odds.
@@ -39,13 +48,31 @@ func (f *fates) decide(claim *v1.NodeClaim, c controls) decided {
 	if c.Odds == nil || len(c.Odds.Fates) == 0 {
 		return decided{fate: fate{Kind: fateWell}}
 	}
-	group := groupOf(claim, c.Odds.GroupLabels)
-	drawn := draw(c.Odds.Seed, group)
-	if f.struck[group] || drawn%100 >= c.Odds.Percent {
-		return decided{fate: fate{Kind: fateWell}}
+	d := decided{fate: fate{Kind: fateWell}, Group: groupOf(claim, c.Odds.GroupLabels)}
+	d.Gang = d.Group
+	if c.Odds.TriesOf != "" {
+		d.Gang = claim.Annotations[c.Odds.TriesOf]
 	}
-	which := drawn / 100 % uint64(len(c.Odds.Fates))
-	return decided{fate: c.Odds.Fates[which], Group: group}
+	if !f.beginsTry(claim, d.Group, c.Odds) {
+		d.Gang = ""
+		return d
+	}
+	d.Try = f.tries[d.Gang] + 1
+	drawn := draw(c.Odds.Seed, d.Gang, d.Try)
+	if drawn%100 < c.Odds.Percent {
+		d.fate = c.Odds.Fates[drawn/100%uint64(len(c.Odds.Fates))]
+	}
+	return d
+}
+
+// beginsTry says whether a claim is the first of its group, or replaces one of a group that is whole.
+func (f *fates) beginsTry(claim *v1.NodeClaim, group string, o *odds) bool {
+	before := f.members[group]
+	if before == 0 {
+		return true
+	}
+	size, err := strconv.Atoi(claim.Annotations[o.SizeOf])
+	return err == nil && before >= size
 }
 
 func (f *fates) remember(claimUID string, d decided) {
@@ -54,7 +81,10 @@ func (f *fates) remember(claimUID string, d decided) {
 		f.used[d.Batch]++
 	}
 	if d.Group != "" {
-		f.struck[d.Group] = true
+		f.members[d.Group]++
+	}
+	if d.Try != 0 {
+		f.tries[d.Gang] = d.Try
 	}
 }
 
@@ -69,8 +99,8 @@ func groupOf(claim *v1.NodeClaim, labels []string) string {
 	return group
 }
 
-// draw is the same number for the same seed and group, on every machine and in any order.
-func draw(seed uint64, group string) uint64 {
-	digest := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, group))
+// draw is the same number for the same seed, gang and try, on every machine and in any order.
+func draw(seed uint64, gang string, try int) uint64 {
+	digest := sha256.Sum256(fmt.Appendf(nil, "%d %s %d", seed, gang, try))
 	return binary.BigEndian.Uint64(digest[:8])
 }

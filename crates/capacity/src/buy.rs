@@ -62,6 +62,9 @@ pub fn buy(view: &View<'_>, under_way: &BTreeMap<GangKey, UnderWay>, memory: &Me
     let mut trial = Trial::new(view, under_way);
     let plan = trial.plan();
     let mut wanting = wanting(view, under_way, &plan, &mut bought);
+    if let Some(why) = memory.silence(view.now) {
+        bought.refused.extend(wanting.drain(..).map(|gang| Refused { gang, why: why.to_owned() }));
+    }
     // Members may share machines that are there already; if the planner has other plans for those, all get new ones.
     for with_rooms in [true, false] {
         let offers = Offers::new(view, memory);
@@ -73,6 +76,14 @@ pub fn buy(view: &View<'_>, under_way: &BTreeMap<GangKey, UnderWay>, memory: &Me
     let singles: Vec<&GangKey> = singles.filter(|gang| members(view.state, gang).len() == 1).collect();
     bought.from_pools = pools::from_pools(&trial.state, view, &singles);
     bought
+}
+
+/// What is said while nothing can be bought at all: whoever would be bought for is told why not.
+pub fn nothing(view: &View<'_>, why: &str) -> Vec<Refused> {
+    let mut bought = Bought::default();
+    let plan = Trial::new(view, &BTreeMap::new()).plan();
+    let wanting = wanting(view, &BTreeMap::new(), &plan, &mut bought);
+    wanting.into_iter().map(|gang| Refused { gang, why: why.to_owned() }).collect()
 }
 
 /// Gangs that wait for nothing but nodes, and long enough for new ones to come first.

@@ -75,6 +75,8 @@ pub struct Claim {
     pub node: Option<NodeName>,
     /// Whether that node is ready for pods.
     pub ready: bool,
+    /// Whether who buys has begun with it.
+    pub taken_up: bool,
     /// Whether it is being given back.
     pub leaving: bool,
     /// What the backend says is wrong with it.

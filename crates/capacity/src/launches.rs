@@ -9,7 +9,8 @@
 //! Machines of a launch bear the gang's taint until it has started, so nobody else is placed on them, and the gang only as a
 //! whole: the two phases of the commit are placement's own. A failed launch costs at most its size times the time until the
 //! failure is seen: at once for a claim that vanishes, [`late_after`] for one that says nothing, [`UNUSED_MAX`] for one that
-//! placement has no use for.
+//! placement has no use for. Orders that nobody takes up cost nothing; after [`TAKEN_UP_MAX`] they are taken back, and who waits
+//! is told.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use crate::reserve;
 
 /// An order is seen by then, or did not get through: writes are tried again after a second, then two, then four.
 pub const SEEN_MAX: SignedDuration = SignedDuration::from_secs(15);
+/// Who buys says something of a new claim within seconds. After this long nobody is there.
+pub const TAKEN_UP_MAX: SignedDuration = SignedDuration::from_secs(30);
 /// A gang whose machines are ready is placed within a plan or two. After this long something else is in its way.
 pub const UNUSED_MAX: SignedDuration = SignedDuration::from_secs(30);
 /// On top of twice its boot time, a launch may take this long.
@@ -128,6 +131,8 @@ enum Standing {
     Used,
     /// Nobody needs it any more.
     Unwanted(&'static str),
+    /// Nobody has taken up the order.
+    NotTakenUp,
     /// It did not come off, because of these offers.
     Failed { why: String, because_of: Vec<OfferKey> },
 }
@@ -155,6 +160,10 @@ impl Following<'_> {
                 forget(key, memory);
             }
             Standing::Unwanted(why) => self.give_back(key, seen, why, memory),
+            Standing::NotTakenUp => {
+                memory.not_taken_up(self.now);
+                self.give_back(key, seen, "the order was not taken up", memory);
+            }
             Standing::Failed { why, because_of } => {
                 for offer in because_of {
                     memory.failed(&offer, &why, self.now);
@@ -236,6 +245,9 @@ impl Following<'_> {
         if self.late_at(key, seen, ordered) > self.now {
             return None;
         }
+        if is_ignored(seen) {
+            return Some(Standing::NotTakenUp);
+        }
         let late: Vec<OfferKey> =
             seen.iter().filter(|claim| !claim.ready).map(|claim| claim.offer.clone()).collect();
         let (first, count) = (late.first()?, late.len());
@@ -260,7 +272,8 @@ impl Following<'_> {
         let boot = |claim: &&Claim| self.catalogue.get(&claim.offer.machine).map_or(0, |it| it.boot_seconds);
         let boot_seconds = seen.iter().map(boot).max().unwrap_or(0);
         let began = began.or_else(|| Timestamp::from_second(key.number).ok()).unwrap_or(self.now);
-        after(began, late_after(boot_seconds))
+        let patience = late_after(boot_seconds);
+        after(began, if is_ignored(seen) { patience.min(TAKEN_UP_MAX) } else { patience })
     }
 
     fn note_under_way(&mut self, key: &LaunchKey, seen: &[&Claim], memory: &Memory) {
@@ -324,6 +337,10 @@ impl Following<'_> {
     fn nodes_of(&self, key: &LaunchKey) -> &[&Node] {
         self.nodes.get(key.name().as_str()).map_or(&[], Vec::as_slice)
     }
+}
+
+fn is_ignored(seen: &[&Claim]) -> bool {
+    !seen.is_empty() && seen.iter().all(|claim| !claim.taken_up)
 }
 
 /// Whether it is an ordinary machine by now. One that is about to register has no taint of its gang yet, but others.

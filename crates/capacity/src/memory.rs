@@ -13,6 +13,11 @@ use crate::claim::{Launch, LaunchKey};
 const SHUN_FIRST: SignedDuration = SignedDuration::from_secs(30);
 /// … up to this: a cloud that was out of stock may have machines again within minutes.
 const SHUN_MOST: SignedDuration = SignedDuration::from_mins(10);
+/// After an order that was not taken up, nothing is ordered for so long: an order that nobody sees costs nothing, but those who
+/// wait would be told that machines are on their way.
+const SILENCE: SignedDuration = SignedDuration::from_secs(30);
+/// What they are told instead.
+const SILENT: &str = "the last order was not taken up: does Karpenter run? It is tried again soon";
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +31,7 @@ pub struct Memory {
     /// Since when machines have had no pods.
     pub idle: BTreeMap<Arc<str>, Timestamp>,
     shunned: BTreeMap<OfferKey, Shunned>,
+    silent_until: Option<Timestamp>,
 }
 
 /// An order that was handed over.
@@ -79,9 +85,20 @@ impl Memory {
         self.shunned.get(offer).filter(|it| it.until > now).map(|it| it.why.as_str())
     }
 
+    /// An order was not taken up by who buys.
+    pub fn not_taken_up(&mut self, now: Timestamp) {
+        self.silent_until = Some(now.saturating_add(SILENCE).unwrap_or(Timestamp::MAX));
+    }
+
+    /// Why nothing at all is ordered now.
+    pub fn silence(&self, now: Timestamp) -> Option<&'static str> {
+        self.silent_until.filter(|until| *until > now).map(|_| SILENT)
+    }
+
     /// When the next offer is worth a try again.
     pub fn next_try(&self, now: Timestamp) -> Option<Timestamp> {
-        self.shunned.values().map(|it| it.until).filter(|until| *until > now).min()
+        let moments = self.shunned.values().map(|it| it.until).chain(self.silent_until);
+        moments.filter(|until| *until > now).min()
     }
 }
 

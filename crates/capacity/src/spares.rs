@@ -19,7 +19,8 @@ pub fn spares(view: &View<'_>, missing: &BTreeMap<Arc<str>, u32>, memory: &Memor
 fn launch(view: &View<'_>, name: &Arc<str>, count: u32, memory: &Memory) -> Option<Launch> {
     let purpose = Purpose::Spare(Arc::clone(name));
     // One at a time: what is on its way counts once it is seen.
-    if memory.ordered.keys().chain(&memory.given_up).any(|key| key.purpose == purpose) {
+    let is_under_way = |key: &LaunchKey| key.purpose == purpose;
+    if memory.silence(view.now).is_some() || memory.ordered.keys().chain(&memory.given_up).any(is_under_way) {
         return None;
     }
     let machine = view.catalogue.get(name)?;

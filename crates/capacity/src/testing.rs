@@ -113,6 +113,7 @@ pub fn claims(launch: &Launch) -> Vec<Claim> {
         created: at(launch.key.number),
         node: None,
         ready: false,
+        taken_up: true,
         leaving: false,
         trouble: None,
     };

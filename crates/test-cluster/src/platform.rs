@@ -137,6 +137,18 @@ impl<'a> Platform<'a> {
         self.start(self.scheduler_spec(name, kubeconfig, times, failpoints), "Scheduling.")
     }
 
+    /// The same with further arguments.
+    pub fn scheduler_again(
+        &self,
+        name: &str,
+        kubeconfig: &Path,
+        times: LeaseTimes,
+        arguments: &[&str],
+    ) -> Result<Service, Error> {
+        let spec = self.scheduler_spec(name, kubeconfig, times, "");
+        self.start(spec.args(arguments.iter().copied()), "Scheduling.")
+    }
+
     fn scheduler_spec(
         &self,
         name: &str,

@@ -6,7 +6,7 @@ use cluster_model::{
 };
 use placement::Policy;
 
-use super::{Bought, buy};
+use super::{Bought, buy, nothing};
 use crate::View;
 use crate::catalogue::{Catalogue, MICROS, Offer};
 use crate::launches::UnderWay;
@@ -235,4 +235,26 @@ fn machines_of_another_gang_are_no_room() {
     state.apply(Change::Node(theirs("two")));
     let bought = buys(&state, &catalogue([machine("h100")]), &Memory::default());
     assert_eq!(bought.launches.len(), 1, "{bought:?}");
+}
+
+#[test]
+fn while_orders_are_not_taken_up_nothing_is_ordered_and_who_waits_is_told() {
+    let (state, catalogue) = (state(members("train", 3, 8)), catalogue([machine("h100")]));
+    let mut memory = Memory::default();
+    memory.not_taken_up(at(999));
+    let expected = "team/train refused: the last order was not taken up: does Karpenter run? It is tried again soon";
+    assert_eq!(words(&buys(&state, &catalogue, &memory)), [expected]);
+    let mut long_ago = Memory::default();
+    long_ago.not_taken_up(at(900));
+    assert_eq!(buys(&state, &catalogue, &long_ago).launches.len(), 1);
+}
+
+#[test]
+fn where_nothing_can_be_bought_those_who_would_be_bought_for_are_told() {
+    let pods = members("train", 2, 8).into_iter().chain(members("single", 1, 8));
+    let (state, catalogue, policy) = (state(pods), catalogue([machine("h100")]), Policy::default());
+    let view = View { state: &state, policy: &policy, catalogue: &catalogue, claims: &[], now: at(1000) };
+    let refused = nothing(&view, "why");
+    assert_eq!(refused.len(), 1, "pools buy for gangs of one: {refused:?}");
+    assert_eq!((&refused[0].gang, refused[0].why.as_str()), (&gang("train"), "why"));
 }

@@ -1,6 +1,6 @@
 use cluster_model::Change;
 
-use super::{Follow, SEEN_MAX, UNUSED_MAX, follow, late_after};
+use super::{Follow, SEEN_MAX, TAKEN_UP_MAX, UNUSED_MAX, follow, late_after};
 use crate::claim::{Claim, Launch, Purpose};
 use crate::memory::Memory;
 use crate::testing::{
@@ -194,4 +194,29 @@ fn spares_that_are_ready_are_ordinary_machines() {
     assert!(story.memory.ordered.is_empty());
     story.claims[0].leaving = true;
     assert_eq!(story.at(1020), Follow::default(), "one of them may go without the other");
+}
+
+#[test]
+fn an_order_that_nobody_takes_up_is_taken_back_and_nothing_is_ordered_for_a_while() {
+    let mut story = Story::new();
+    story.claims.iter_mut().for_each(|claim| claim.taken_up = false);
+    let seen = story.at(1001);
+    assert_eq!(seen.look_again_at, Some(at(1000) + TAKEN_UP_MAX));
+    assert_eq!(story.memory.silence(at(1001)), None);
+    let silent = 1000 + TAKEN_UP_MAX.as_secs();
+    let given_back = story.at(silent);
+    assert_eq!(names(&given_back.releases), story.all_names());
+    assert!(given_back.under_way.is_empty());
+    assert!(story.memory.silence(at(silent)).is_some());
+    assert_eq!(story.memory.shuns(&offer_key("h100", "a"), at(silent)), None, "the offer is not to blame");
+    let again = story.memory.next_try(at(silent)).unwrap();
+    assert_eq!(story.memory.silence(again), None);
+}
+
+#[test]
+fn one_claim_that_is_taken_up_is_enough_to_wait_for_all() {
+    let mut story = Story::new();
+    story.claims[0].taken_up = false;
+    story.at(1001);
+    assert!(story.at(1000 + TAKEN_UP_MAX.as_secs()).releases.is_empty());
 }

@@ -17,6 +17,7 @@ pub struct Keeper<'a> {
     platform: Platform<'a>,
     kubeconfig: PathBuf,
     times: LeaseTimes,
+    arguments: &'static [&'static str],
     /// The process that runs now.
     pub service: Service,
     /// How often it was started again.
@@ -29,9 +30,25 @@ impl<'a> Keeper<'a> {
         let login =
             cluster.login_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT).await?;
         let kubeconfig = cluster.kubeconfig_through(&login, url)?;
+        Self::of(cluster, kubeconfig, times, &[])
+    }
+
+    /// Starts one that buys machines, with a pod of its own and the lease times of production.
+    pub async fn buying(cluster: &'a TestCluster) -> anyhow::Result<Self> {
+        let account = (names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT);
+        let kubeconfig = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
+        Self::of(cluster, kubeconfig, LeaseTimes::Production, &["--buy-machines"])
+    }
+
+    fn of(
+        cluster: &'a TestCluster,
+        kubeconfig: PathBuf,
+        times: LeaseTimes,
+        arguments: &'static [&'static str],
+    ) -> anyhow::Result<Self> {
         let platform = Platform::same_build(cluster);
-        let service = platform.scheduler_as("scheduler", &kubeconfig, times, "")?;
-        Ok(Self { platform, kubeconfig, times, service, restarts: 0 })
+        let service = platform.scheduler_again("scheduler", &kubeconfig, times, arguments)?;
+        Ok(Self { platform, kubeconfig, times, arguments, service, restarts: 0 })
     }
 
     /// Does `work` while the scheduler is kept alive.
@@ -60,7 +77,8 @@ impl<'a> Keeper<'a> {
             if let Some(status) = self.service.process().exit_status() {
                 self.restarts += 1;
                 println!("the scheduler ended ({status}) and is started again");
-                match self.platform.scheduler_as("scheduler", &self.kubeconfig, self.times, "") {
+                let (kubeconfig, arguments) = (&self.kubeconfig, self.arguments);
+                match self.platform.scheduler_again("scheduler", kubeconfig, self.times, arguments) {
                     Ok(service) => self.service = service,
                     Err(error) => return error.into(),
                 }

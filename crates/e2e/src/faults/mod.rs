@@ -8,6 +8,7 @@
 //! minute after the last fault, no pod forgotten.
 
 pub mod compaction;
+pub mod keeper;
 pub mod kills;
 pub mod latency;
 pub mod neighbours;
@@ -18,7 +19,6 @@ pub mod stops;
 pub mod storm;
 pub mod thrash;
 
-mod keeper;
 mod leaders;
 mod load;
 

@@ -193,7 +193,7 @@ async fn other_writes_of_the_leader_pass_and_nobody_elses_and_no_foreign_pod_is_
 }
 
 /// Whether a write passed, or was refused with these words.
-fn says<T>(result: kube::Result<T>, refusal: Option<&str>) -> anyhow::Result<()> {
+pub fn says<T>(result: kube::Result<T>, refusal: Option<&str>) -> anyhow::Result<()> {
     match (result, refusal) {
         (Ok(_), None) => Ok(()),
         (Err(kube::Error::Api(status)), Some(words)) if status.message.contains(words) => Ok(()),
@@ -202,13 +202,13 @@ fn says<T>(result: kube::Result<T>, refusal: Option<&str>) -> anyhow::Result<()>
 }
 
 /// Two processes with the scheduler's identity, of which one leads in epoch 7, as the fence knows.
-struct Two {
-    leader: Client,
+pub struct Two {
+    pub leader: Client,
     holder: String,
     other: Client,
 }
 
-async fn two_schedulers(cluster: &TestCluster) -> anyhow::Result<Two> {
+pub async fn two_schedulers(cluster: &TestCluster) -> anyhow::Result<Two> {
     let login = || cluster.login_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT);
     let (leader, other) = (login().await?, login().await?);
     let holder = leader.pod_uid.clone();

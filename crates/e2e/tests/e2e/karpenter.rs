@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use serde_json::json;
-use test_cluster::karpenter::{Fate, Karpenter, KarpenterSettings, Life, Odds, Offerings, price_list};
+use test_cluster::karpenter::{Fate, Karpenter, KarpenterSettings, Life, Odds, Offerings, Tries, price_list};
 use test_cluster::{FakeNodes, TestCluster, figures};
 
 const BOUND: Duration = Duration::from_mins(1);
@@ -141,6 +141,7 @@ async fn launches_meet_the_faults_that_the_cloud_was_told() -> anyhow::Result<()
         seed: 7,
         percent: 100,
         group_labels: vec!["warpyard.dev/gang".into()],
+        tries: Tries::default(),
         fates: vec![Fate::StockOut],
     };
     karpenter.odds(Some(odds))?;

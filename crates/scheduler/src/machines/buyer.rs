@@ -72,7 +72,7 @@ impl Buyer {
     /// Decides until it is told to stop.
     pub async fn run(self, stop: CancellationToken) {
         let mut memory = Memory::default();
-        let mut wait = Duration::ZERO;
+        let (mut wait, began) = (Duration::ZERO, Instant::now());
         self.desk.show_capacity(CapacityView::nothing(true, NOT_YET));
         loop {
             tokio::select! {
@@ -84,7 +84,7 @@ impl Buyer {
                     tokio::time::sleep(PACE.min(wait)).await;
                 } => {}
             }
-            wait = match self.decide(&mut memory).await {
+            wait = match self.decide(&mut memory, began).await {
                 Some(wait) => wait.clamp(PACE, PACE_IDLE),
                 None => PACE_IDLE,
             };
@@ -92,10 +92,14 @@ impl Buyer {
     }
 
     /// Makes one decision and hands it over; how long until the next, or `None` if nothing is known or can be bought.
-    async fn decide(&self, memory: &mut Memory) -> Option<Duration> {
+    async fn decide(&self, memory: &mut Memory, began: Instant) -> Option<Duration> {
         let catalogue = Arc::new(catalogue(&self.machine_types));
         let Some(claims) = self.backend.claims() else {
             self.desk.show_capacity(CapacityView::nothing(false, NO_KARPENTER));
+            // At first the list is only on its way.
+            if !catalogue.is_empty() && began.elapsed() > PACE_IDLE {
+                self.refuse(catalogue).await;
+            }
             return None;
         };
         if catalogue.is_empty() && claims.is_empty() {
@@ -131,6 +135,26 @@ impl Buyer {
         // Without a receiver the process is ending.
         let _ = self.decided.send(Decided { decision, catalogue }).await;
         Some(until.unwrap_or(PACE_IDLE).min(if is_busy { PACE } else { PACE_IDLE }))
+    }
+}
+
+impl Buyer {
+    /// Tells those who would be bought for that nothing can be bought.
+    async fn refuse(&self, catalogue: Arc<Catalogue>) {
+        let Some(picture) = self.desk.new_picture(Instant::now() + PICTURE_MAX).await else { return };
+        let with = Arc::clone(&catalogue);
+        let made = tokio::task::spawn_blocking(move || {
+            let now = Timestamp::now().max(picture.state.now());
+            let (state, policy) = (&picture.state, &picture.policy);
+            let view = View { state, policy, catalogue: &with, claims: &[], now };
+            capacity::Decision {
+                refused: capacity::buy::nothing(&view, NO_KARPENTER),
+                ..capacity::Decision::default()
+            }
+        });
+        if let Ok(decision) = made.await {
+            let _ = self.decided.send(Decided { decision, catalogue }).await;
+        }
     }
 }
 

@@ -97,6 +97,8 @@ pub fn claim(object: &DynamicObject) -> Option<Claim> {
         created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |created| created.0),
         ready: node.is_some() && is_true(status, "Registered"),
         node,
+        // Karpenter writes conditions as soon as it sees a claim.
+        taken_up: status["conditions"].as_array().is_some_and(|conditions| !conditions.is_empty()),
         leaving: metadata.deletion_timestamp.is_some(),
         trouble,
     })
@@ -194,6 +196,7 @@ mod tests {
             assert_eq!(claim.launch, launch.key);
             assert_eq!((&claim.offer, claim.price_micros), (&launch.machines[1].0, 29_400_000));
             assert_eq!((claim.of, claim.ready, claim.leaving, claim.trouble), (2, true, false, None));
+            assert!(claim.taken_up);
         }
     }
 
@@ -218,6 +221,13 @@ mod tests {
         );
         assert_eq!(manifest["spec"]["resources"]["requests"]["nvidia.com/gpu"], "8");
         assert_eq!(manifest["spec"]["startupTaints"][0]["key"], "warpyard.dev/for-gang");
+    }
+
+    #[test]
+    fn a_claim_that_nobody_has_looked_at_is_not_taken_up() {
+        let manifest = manifest(&launch(Purpose::Spare("h100".into())), 0, &machine(), 7);
+        let object: DynamicObject = serde_json::from_value(manifest).unwrap();
+        assert!(!claim(&object).unwrap().taken_up);
     }
 
     #[test]

@@ -156,6 +156,7 @@ mod tests {
             created: at(100),
             node: None,
             ready,
+            taken_up: true,
             leaving: false,
             trouble: None,
         }

@@ -111,8 +111,22 @@ pub struct Odds {
     /// Claims that are alike in these labels are one group, of which one claim, the first to be launched, meets the fault.
     /// Without any, each claim is a group, by its name.
     pub group_labels: Vec<String>,
+    /// How the tries of a gang are known, so that they have the same fates whoever makes them.
+    #[serde(flatten)]
+    pub tries: Tries,
     /// The faults, one of which is drawn.
     pub fates: Vec<Fate>,
+}
+
+/// By what the cloud knows the tries of a gang: annotations of its claims. Empty, each group is a gang with one try.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Tries {
+    /// Names the gang: the nth group of a gang is its nth try, and is drawn for by the gang's name and n.
+    #[serde(rename = "tries_of")]
+    pub of: String,
+    /// How many claims make the gang whole. Each claim of the same group beyond these replaces one, and is a try of its own.
+    #[serde(rename = "size_of")]
+    pub size: String,
 }
 
 /// Everything that the cloud is told.
@@ -187,6 +201,13 @@ mod tests {
             .push(Stock { of: Offerings::of_type("p5.48xlarge").in_zone("zone-a"), machines_max: 2 });
         controls.launches =
             Launches { batch: 1, fates: vec![Fate::Error { times: 2 }, Fate::Slow(Duration::from_secs(9))] };
+        controls.odds = Some(Odds {
+            seed: 7,
+            percent: 30,
+            group_labels: vec!["launch".to_owned()],
+            tries: Tries { of: "gang".to_owned(), size: "size".to_owned() },
+            fates: vec![Fate::StockOut],
+        });
         let expected = json!({
             "boot_milliseconds": 1500,
             "stock_out_memory_seconds": 180,
@@ -196,7 +217,10 @@ mod tests {
                 { "kind": "error", "milliseconds": 0, "times": 2 },
                 { "kind": "slow", "milliseconds": 9000, "times": 0 },
             ]},
-            "odds": null,
+            "odds": {
+                "seed": 7, "percent": 30, "group_labels": ["launch"], "tries_of": "gang", "size_of": "size",
+                "fates": [{ "kind": "stock_out", "milliseconds": 0, "times": 0 }],
+            },
             "reclaim": {},
         });
         assert_eq!(serde_json::to_value(&controls).unwrap(), expected);

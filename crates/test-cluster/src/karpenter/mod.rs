@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use controls::{Controls, Launches, Price, Stock};
-pub use controls::{Fate, Odds, Offerings};
+pub use controls::{Fate, Odds, Offerings, Tries};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;

@@ -1,84 +1,125 @@
-//! Gangs get all of their machines or pay for none, whatever becomes of launches; beside it, the same pods through Karpenter's
+//! Gangs get all of their machines or pay for none, whatever becomes of launches; beside it, the same gangs through Karpenter's
 //! own path and kube-scheduler.
 //!
-//! A launch of ours that fails costs at most its size times the time until that is seen, and until the machines are gone:
-//! `late_after` of `capacity::launches`, and [`GONE`].
+//! ```text
+//!   16 slots ─► gang ─► try 1 ─ fault? ─► given back ─► try 2 … ─► started whole ─► its machines are gone ─► next gang
+//!                         └─ drawn by (seed, gang, try): the same on both sides
+//! ```
+//!
+//! A **try** of ours is a launch. On Karpenter's own path the first try is all of a gang's claims, and each claim that replaces
+//! one is another. Of all tries 30 % meet one fault: no stock, a boot of ten minutes, a machine that never registers, one that
+//! vanishes while it boots. A slot has a machine type of its own and waits until its machines are gone, so that no gang
+//! inherits machines of another. More slots than these, and two cores are too few for the API server.
+//!
+//! | figure | |
+//! |---|---|
+//! | `gangs_started_whole_percent` | gangs of which all members ran and ended well, in their first attempt |
+//! | `unpaid_bound_violations` | failed tries that cost more than their size × ([`late_after`] + [`GONE`]), plus machines of failed tries that were held for longer than [`GONE`] after the next try, or after they were late |
+//! | `wasted_node_seconds` | node-seconds paid for before their gang was whole, with the boots of tries that succeeded |
+//! | `wasted_node_seconds_karpenter` | the same for who was whole within [`PATIENCE`], and until then for who was not |
+
+mod ours;
+mod slots;
+mod theirs;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::ensure;
+use api_types::launch::gang_mark;
 use api_types::names;
-use e2e::claims::node_pools;
-use e2e::objects::{create_run, run};
-use e2e::observe::{pods, run_status};
-use e2e::wait;
+use capacity::launches::late_after;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use seeded_random::Random;
-use serde_json::json;
-use test_cluster::figures;
-use test_cluster::karpenter::{Fate, Life, NODE_CLASS, Odds};
+use test_cluster::figures::{self, count};
+use test_cluster::karpenter::{Fate, Life, Odds, Record, Tries};
 
 use crate::Size;
-use crate::yard::{BOOT, MACHINE, TEAM, TIMES, Yard};
+use crate::yard::{BOOT, TEAM, TIMES};
 
 const GANGS: usize = 200;
-/// So many at a time: some 180 machines.
-const WAVE: usize = 20;
 const FAULT_PERCENT: u32 = 30;
-/// A wave is through by then: each fault costs a launch up to a minute and a half, and few meet more than three in a row.
-const BOUND: Duration = Duration::from_mins(15);
 /// From the decision to give a machine back until the cloud does not bill it any more.
 const GONE: Duration = Duration::from_secs(30);
+/// So long may Karpenter's own path take for a gang: ten boots and more. Some of its gangs would never become whole.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Runs both.
 pub async fn measure(size: Size) -> anyhow::Result<()> {
-    let sizes = sizes(size);
-    let ours = ours(size, &sizes).await?;
+    let gangs = gangs(size);
+    let ours = ours::run(size, &gangs).await?;
     println!("ours: {ours:?}");
-    let theirs = through_pools(size, &sizes).await?;
+    let theirs = theirs::run(size, &gangs).await?;
     println!("Karpenter's own path: {theirs:?}");
-    if size.rehearse {
-        return Ok(());
+    if !size.rehearse {
+        print(size, gangs.len(), &ours, &theirs);
     }
-    let of = format!(
-        "{} gangs of 2 to 16 nodes, {FAULT_PERCENT} % of tries meet a fault, seed {}",
-        sizes.len(),
-        size.seed
-    );
-    let percent = 100.0 * count(ours.whole) / count(sizes.len());
-    figures::print("capacity.gangs_started_whole_percent", percent, "%", &of);
-    let bound = format!(
-        "failed tries that cost more than their size × {} s; of {} failed tries",
-        limit().as_secs(),
-        ours.failed_tries
-    );
-    figures::print("capacity.unpaid_bound_violations", count(ours.violations), "tries", &bound);
-    figures::print(
-        "capacity.wasted_node_seconds",
-        ours.wasted_seconds,
-        "node-s",
-        "launches that failed, whole",
-    );
-    let theirs_of =
-        format!("paid for before the gang was whole; {} of {} gangs became whole", theirs.whole, sizes.len());
-    figures::print("capacity.wasted_node_seconds_karpenter", theirs.wasted_seconds, "node-s", &theirs_of);
-    ensure!(ours.whole == sizes.len() && ours.violations == 0, "{ours:?}");
+    ensure!(ours.whole == gangs.len() && ours.violations() == 0, "{ours:?}");
     Ok(())
 }
 
-fn sizes(size: Size) -> Vec<u32> {
-    let mut random = Random::new(size.seed);
-    (0..size.of(GANGS)).map(|_| 2 + u32::try_from(random.below(15)).unwrap_or(0)).collect()
+fn print(size: Size, gangs: usize, ours: &Findings, theirs: &Findings) {
+    let of = format!(
+        "{gangs} gangs of 2 to 16 nodes, {FAULT_PERCENT} % of tries meet a fault, {} tries failed; seed {}",
+        ours.failed_tries, size.seed
+    );
+    let percent = 100.0 * count(ours.whole) / count(gangs);
+    figures::print("capacity.gangs_started_whole_percent", percent, "%", &of);
+    let bound = format!(
+        "of {} failed tries; each may cost its size × {} s, and hold nothing {} s later",
+        ours.failed_tries,
+        limit().as_secs(),
+        GONE.as_secs()
+    );
+    figures::print("capacity.unpaid_bound_violations", count(ours.violations()), "tries", &bound);
+    let of = format!("paid for before the gang was whole; {:.0} of them in failed tries", ours.failed_seconds);
+    figures::print("capacity.wasted_node_seconds", ours.wasted_seconds, "node-s", &of);
+    let of = format!(
+        "the same faults, Karpenter's own path; {} of {gangs} gangs were whole within {} s, and paid for no longer",
+        theirs.whole,
+        PATIENCE.as_secs()
+    );
+    figures::print("capacity.wasted_node_seconds_karpenter", theirs.wasted_seconds, "node-s", &of);
 }
 
-fn odds(size: Size, labels: &[&str]) -> Odds {
+/// One gang that is to start.
+#[derive(Clone, Debug)]
+struct Gang {
+    /// The run, or the pool.
+    name: String,
+    members: u32,
+}
+
+impl Gang {
+    /// What claims for it are annotated with: the Job of its first attempt.
+    fn annotation(&self) -> String {
+        format!("{TEAM}/{}-1", self.name)
+    }
+
+    /// How names of claims begin that we make for it.
+    fn claims_begin(&self) -> String {
+        format!("warpyard-{}-", gang_mark(TEAM, &format!("{}-1", self.name)))
+    }
+}
+
+fn gangs(size: Size) -> Vec<Gang> {
+    let mut random = Random::new(size.seed);
+    let members = |random: &mut Random| 2 + u32::try_from(random.below(15)).unwrap_or(0);
+    (0..size.of(GANGS))
+        .map(|index| Gang { name: format!("gang-{index}"), members: members(&mut random) })
+        .collect()
+}
+
+/// The faults, where claims with the same label are ordered together.
+fn odds(size: Size, label: &str) -> Odds {
     Odds {
         seed: size.seed,
         percent: FAULT_PERCENT,
-        group_labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+        group_labels: vec![label.to_owned()],
+        tries: Tries {
+            of: names::FOR_GANG_ANNOTATION.to_owned(),
+            size: names::LAUNCH_SIZE_ANNOTATION.to_owned(),
+        },
         fates: vec![
             Fate::StockOut,
             Fate::Slow(Duration::from_mins(10)),
@@ -88,178 +129,67 @@ fn odds(size: Size, labels: &[&str]) -> Odds {
     }
 }
 
-/// The most that a machine of a failed launch may be paid for.
+/// The most that a machine of a failed try is paid for.
 fn limit() -> Duration {
-    let late = capacity::launches::late_after(TIMES.boot_seconds);
-    late.unsigned_abs() + GONE
+    late_after(TIMES.boot_seconds).unsigned_abs() + GONE
 }
 
 #[derive(Debug, Default)]
 struct Findings {
     whole: usize,
     failed_tries: usize,
-    violations: usize,
+    /// Failed tries that cost too much.
+    too_dear: usize,
+    /// Machines of failed tries that were held for too long.
+    held: usize,
+    failed_seconds: f64,
     wasted_seconds: f64,
 }
 
-async fn ours(size: Size, sizes: &[u32]) -> anyhow::Result<Findings> {
-    let yard = Yard::start().await?;
-    let (client, karpenter) = (yard.cluster.admin_client(), yard.cluster.karpenter()?);
-    karpenter.odds(Some(odds(size, &[names::LAUNCH_LABEL])))?;
-    let _platform = yard.platform().await?;
-    let mut found = Findings::default();
-    for (wave, members) in sizes.chunks(WAVE).enumerate() {
-        for (index, members) in members.iter().enumerate() {
-            create_run(&client, TEAM, &format!("run-{wave}-{index}"), run(TEAM, *members, 8, Some("2s")))
-                .await?;
-        }
-        for (index, members) in members.iter().enumerate() {
-            let name = format!("run-{wave}-{index}");
-            wait::until(&format!("{name} of {members} has run"), BOUND, || async {
-                let status = run_status(&client, TEAM, &name).await?;
-                ensure!(status.attempts.len() <= 1, "it was begun twice: {status:?}");
-                Ok(status.phase.is_final().then_some(()))
-            })
-            .await?;
-            let status = run_status(&client, TEAM, &name).await?;
-            let is_whole = status.members.succeeded == *members;
-            found.whole += usize::from(is_whole);
-        }
-        yard.until_empty(BOUND).await?;
-        println!("wave {wave}: {} of {} gangs whole so far", found.whole, (wave * WAVE) + members.len());
+impl Findings {
+    fn violations(&self) -> usize {
+        self.too_dear + self.held
     }
-    judge(&karpenter.lives()?, &mut found);
-    yard.cluster.stop().await;
-    Ok(found)
 }
 
-/// A launch of which one machine never was used is one that failed.
-fn judge(lives: &[Life], found: &mut Findings) {
-    let mut launches: BTreeMap<String, Vec<&Life>> = BTreeMap::new();
-    for life in lives {
-        let (launch, _) = life.claim.rsplit_once('-').unwrap_or((&life.claim, ""));
-        launches.entry(launch.to_owned()).or_default().push(life);
-    }
-    // Of a gang's launches the last one is the one that it started on.
-    let mut last: BTreeMap<&str, &str> = BTreeMap::new();
-    for launch in launches.keys() {
-        let (gang, _) = launch.rsplit_once('-').unwrap_or((launch, ""));
-        last.insert(gang, launch);
-    }
-    for (launch, lives) in &launches {
-        if last.values().any(|it| it == launch) {
-            continue;
+/// Judges our tries for one gang by the cloud's own record; it was whole at `whole`.
+fn judge(gang: &Gang, whole: Timestamp, record: &Record, found: &mut Findings) {
+    let beginning = gang.claims_begin();
+    // By the second in which the try was decided.
+    let mut tries: BTreeMap<i64, Vec<&Life>> = BTreeMap::new();
+    let number = |claim: &str| {
+        let rest = claim.strip_prefix(&beginning)?;
+        rest.split_once('-')?.0.parse::<i64>().ok()
+    };
+    for life in &record.lives {
+        if let Some(number) = number(&life.claim) {
+            tries.entry(number).or_default().push(life);
         }
-        let seconds: Vec<f64> = lives.iter().map(|life| life.paid_seconds(Timestamp::MAX)).collect();
+    }
+    // A try may fail before the cloud has launched a single machine.
+    for number in record.refusals.iter().filter_map(|(claim, _)| number(claim)) {
+        tries.entry(number).or_default();
+    }
+    let numbers: Vec<i64> = tries.keys().copied().collect();
+    for (position, (number, lives)) in tries.iter().enumerate() {
+        let seconds: f64 = lives.iter().map(|life| life.paid_seconds(whole)).sum();
+        found.wasted_seconds += seconds;
+        // The last one is the one that it started on.
+        let Some(next) = numbers.get(position + 1) else { continue };
         found.failed_tries += 1;
-        found.wasted_seconds += seconds.iter().sum::<f64>();
-        if seconds.iter().any(|it| *it > limit().as_secs_f64()) {
-            println!("{launch} cost too much: {seconds:?}");
-            found.violations += 1;
+        found.failed_seconds += seconds;
+        let paid: f64 = lives.iter().map(|life| life.paid_seconds(Timestamp::MAX)).sum();
+        if paid > f64::from(gang.members) * limit().as_secs_f64() {
+            println!("{} cost too much in try {}: {paid:.0} node-s", gang.name, position + 1);
+            found.too_dear += 1;
         }
+        let over = late_after(TIMES.boot_seconds).as_secs().saturating_add(*number).min(*next);
+        let gone_by = Timestamp::from_second(over).map_or(Timestamp::MAX, |over| over + GONE);
+        let is_held = |life: &&&Life| life.ended.as_ref().is_none_or(|(at, _)| *at > gone_by);
+        let held = lives.iter().filter(is_held).count();
+        if held > 0 {
+            println!("{} still held {held} machines of try {} at {gone_by}", gang.name, position + 1);
+        }
+        found.held += held;
     }
-}
-
-/// Every gang has a pool of its own, so that the cloud knows its claims, and pods that kube-scheduler places.
-async fn through_pools(size: Size, sizes: &[u32]) -> anyhow::Result<Findings> {
-    const GANG: &str = "bench.warpyard.dev/gang";
-    let yard = Yard::start().await?;
-    let (client, karpenter) = (yard.cluster.admin_client(), yard.cluster.karpenter()?);
-    yard.cluster.start_kube_scheduler(1_000)?;
-    karpenter.odds(Some(odds(size, &[GANG])))?;
-    let mut found = Findings::default();
-    let pods_api: Api<Pod> = Api::namespaced(client.clone(), TEAM);
-    for (wave, members) in sizes.chunks(WAVE).enumerate() {
-        let gangs: Vec<(String, u32)> = members
-            .iter()
-            .enumerate()
-            .map(|(index, members)| (format!("run-{wave}-{index}"), *members))
-            .collect();
-        for (gang, members) in &gangs {
-            node_pools(&client).create(&PostParams::default(), &pool(gang, GANG)?).await?;
-            for member in 0..*members {
-                pods_api.create(&PostParams::default(), &pod(gang, member, GANG)?).await?;
-            }
-        }
-        // As long as the slowest of ours may take; who is not whole by then is not counted as such.
-        let until = Timestamp::now() + BOUND;
-        let mut whole: BTreeMap<&str, Timestamp> = BTreeMap::new();
-        while whole.len() < gangs.len() && Timestamp::now() < until {
-            let all = pods(&client, TEAM).await?;
-            for (gang, members) in &gangs {
-                let runs = |pod: &&Pod| {
-                    let is_its =
-                        pod.metadata.labels.as_ref().is_some_and(|labels| labels.get(GANG) == Some(gang));
-                    is_its && pod.status.as_ref().and_then(|it| it.phase.as_deref()) == Some("Running")
-                };
-                if !whole.contains_key(gang.as_str()) && all.iter().filter(runs).count() == *members as usize
-                {
-                    whole.insert(gang, Timestamp::now());
-                }
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        found.whole += whole.len();
-        let now = Timestamp::now();
-        for life in karpenter.lives()? {
-            let Some((gang, _)) = life.claim.rsplit_once('-') else { continue };
-            if !gangs.iter().any(|(it, _)| it == gang) {
-                continue;
-            }
-            let until = whole.get(gang).copied().unwrap_or(now);
-            found.wasted_seconds += life.paid_seconds(until);
-        }
-        for (gang, _) in &gangs {
-            node_pools(&client).delete(gang, &DeleteParams::default()).await?;
-        }
-        pods_api.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
-        yard.until_empty(BOUND).await?;
-        println!("wave {wave} through pools: {} gangs whole so far", found.whole);
-    }
-    yard.cluster.stop().await;
-    Ok(found)
-}
-
-fn pool(gang: &str, label: &str) -> anyhow::Result<kube::api::DynamicObject> {
-    let is_in = |key: &str, value: &str| json!({ "key": key, "operator": "In", "values": [value] });
-    Ok(serde_json::from_value(json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
-        "metadata": { "name": gang },
-        "spec": {
-            "disruption": { "consolidationPolicy": "WhenEmpty", "consolidateAfter": "10s" },
-            "template": {
-                "metadata": { "labels": { label: gang } },
-                "spec": {
-                    "nodeClassRef": { "group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": NODE_CLASS },
-                    "expireAfter": "Never",
-                    "requirements": [
-                        is_in(names::CAPACITY_TYPE_NODE_LABEL, "on-demand"),
-                        is_in(names::INSTANCE_TYPE_NODE_LABEL, MACHINE),
-                    ],
-                },
-            },
-        },
-    }))?)
-}
-
-fn pod(gang: &str, member: u32, label: &str) -> anyhow::Result<Pod> {
-    Ok(serde_json::from_value(json!({
-        "metadata": {
-            "name": format!("{gang}-{member}"), "namespace": TEAM, "labels": { label: gang },
-            "annotations": { names::FAKE_RUN_TIME_ANNOTATION: "3600s" },
-        },
-        "spec": {
-            "nodeSelector": { label: gang },
-            "restartPolicy": "Never",
-            "containers": [{
-                "name": "train", "image": "example/train:1",
-                "resources": { "requests": { names::GPU_RESOURCE: "8" }, "limits": { names::GPU_RESOURCE: "8" } },
-            }],
-        },
-    }))?)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a few hundred")]
-fn count(number: usize) -> f64 {
-    number as f64
 }

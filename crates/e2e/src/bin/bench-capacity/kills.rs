@@ -1,129 +1,152 @@
 //! The scheduler is killed at every step of a launch: before and after each order, while machines boot, while the gang is
-//! bound. Two minutes later no claim is without an owner, and the cloud bills no machine that has no claim.
+//! bound, before and after the first machine is opened or given back. Two minutes after the kill the gang runs, no claim is
+//! without an owner, and the cloud bills no machine that has no claim.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::ensure;
-use api_types::Run;
-use api_types::names;
-use e2e::claims::node_claims;
+use anyhow::{Context, ensure};
+use api_types::{Run, names};
+use e2e::claims::{node_claims, node_of as node_of_claim};
 use e2e::machines::billed;
 use e2e::objects::{create_run, run};
-use e2e::observe::run_status;
+use e2e::observe::{node_of, pods, run_status};
 use e2e::wait;
-use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
+use kube::{Client, ResourceExt};
 use test_cluster::figures;
-use test_cluster::platform::{LeaseTimes, Platform, Service};
+use test_cluster::karpenter::Fate;
+use test_cluster::platform::{LeaseTimes, Service};
 
 use crate::Size;
-use crate::yard::{BOOT, TEAM, Yard};
+use crate::yard::{TEAM, Yard};
 
 const MEMBERS: u32 = 4;
-const BOUND: Duration = Duration::from_mins(3);
+/// From the run to the write at which its scheduler dies.
+const REACHED: Duration = Duration::from_mins(1);
 /// After a kill, what is nobody's is gone by then.
 const OWNED_AFTER: Duration = Duration::from_mins(2);
 
 /// When the scheduler dies.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// At the nth write of a claim: before it is sent, or after it was answered.
+    /// At the nth write about machines: before it is sent, or after it was answered. The first ones are the orders, those
+    /// after them open the machines.
     AtWrite { nth: u32, is_after: bool },
-    /// So long after the last order.
+    /// At the first machine that is given back, because another one of the launch is not to be had.
+    AtGiveBack { is_after: bool },
+    /// So long after the decision.
     Later(Duration),
+}
+
+impl Moment {
+    /// How often the failpoint is passed unharmed, and which it is.
+    fn failpoint(self) -> Option<(u32, &'static str)> {
+        let (passes, is_after) = match self {
+            Self::AtWrite { nth, is_after } => (nth, is_after),
+            Self::AtGiveBack { is_after } => (MEMBERS, is_after),
+            Self::Later(_) => return None,
+        };
+        Some((passes, if is_after { "after-claim" } else { "before-claim" }))
+    }
+}
+
+fn moments() -> Vec<Moment> {
+    let both = [false, true];
+    let writes = (0..=MEMBERS).flat_map(|nth| both.map(|is_after| Moment::AtWrite { nth, is_after }));
+    let given_back = both.map(|is_after| Moment::AtGiveBack { is_after });
+    // While they are ordered, while they boot, while the gang is bound.
+    let later = [0, 2_000, 6_500].map(|time| Moment::Later(Duration::from_millis(time)));
+    writes.chain(given_back).chain(later).collect()
 }
 
 /// Kills it at all of them.
 pub async fn measure(size: Size) -> anyhow::Result<()> {
-    let writes = (0..MEMBERS).flat_map(|nth| [false, true].map(|is_after| Moment::AtWrite { nth, is_after }));
-    let later = [0, 500, 2_000, 4_500, 5_500, 6_500, 8_000].map(Duration::from_millis);
-    let moments: Vec<Moment> = writes.chain(later.map(Moment::Later)).collect();
+    let moments = moments();
     let yard = Yard::start().await?;
     let client = yard.cluster.admin_client();
-    let mut controllers = Platform::same_build(&yard.cluster).controllers("controllers").await?;
+    let mut controllers = yard.controllers().await?;
     controllers.ready().await?;
     let mut leaked = 0;
-    for (number, moment) in moments.iter().take(size.of(moments.len())).enumerate() {
+    // A rehearsal takes some of each kind.
+    let step = moments.len() / size.of(moments.len());
+    for (number, moment) in moments.iter().step_by(step).enumerate() {
         let (leaks, heir) = kill_at(&yard, number, *moment).await?;
         leaked += leaks;
         let runs: Api<Run> = Api::namespaced(client.clone(), TEAM);
         runs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        yard.until_empty(BOUND).await?;
+        yard.until_empty(OWNED_AFTER).await?;
         drop(heir);
     }
     if !size.rehearse {
         let of = format!("claims without an owner {} s after {} kills", OWNED_AFTER.as_secs(), moments.len());
-        figures::print("capacity.leaked_claims", f64::from(leaked), "claims", &of);
+        figures::print("capacity.leaked_claims", figures::count(leaked), "claims", &of);
     }
     ensure!(leaked == 0, "{leaked} claims leaked");
     yard.cluster.stop().await;
     Ok(())
 }
 
-async fn kill_at(yard: &Yard, number: usize, moment: Moment) -> anyhow::Result<(u32, Service)> {
+async fn kill_at(yard: &Yard, number: usize, moment: Moment) -> anyhow::Result<(usize, Service)> {
     let client = yard.cluster.admin_client();
-    let failpoints = match moment {
-        Moment::AtWrite { nth: 0, is_after } => format!("{}=sleep(600000)", point(is_after)),
-        Moment::AtWrite { nth, is_after } => format!("{}={nth}*off->sleep(600000)", point(is_after)),
-        Moment::Later(_) => String::new(),
+    let failpoints = match moment.failpoint() {
+        Some((0, point)) => format!("{point}=sleep(600000)"),
+        Some((passes, point)) => format!("{point}={passes}*off->sleep(600000)"),
+        None => String::new(),
     };
-    let mut doomed = yard.scheduler(&format!("doomed-{number}"), LeaseTimes::Short, &failpoints).await?;
+    if matches!(moment, Moment::AtGiveBack { .. }) {
+        yard.cluster.karpenter()?.next_launches([Fate::StockOut])?;
+    }
+    let mut doomed = yard.scheduler(&format!("doomed-{number}"), LeaseTimes::Medium, &failpoints).await?;
     doomed.ready().await?;
     let name = format!("run-{number}");
     create_run(&client, TEAM, &name, run(TEAM, MEMBERS, 8, Some("3600s"))).await?;
-    let bought = format!("gang {TEAM}/{name}");
-    doomed.until_logged("Buying machines.", BOUND).await?;
-    match moment {
-        // The others go on while one of them sleeps.
-        Moment::AtWrite { .. } => tokio::time::sleep(Duration::from_secs(2)).await,
-        Moment::Later(time) => tokio::time::sleep(time).await,
-    }
+    until(&mut doomed, moment).await.with_context(|| format!("{moment:?}"))?;
     doomed.kill();
-    let mut heir = yard.scheduler(&format!("heir-{number}"), LeaseTimes::Short, "").await?;
+    let killed = Instant::now();
+    let mut heir = yard.scheduler(&format!("heir-{number}"), LeaseTimes::Medium, "").await?;
     heir.ready().await?;
-    wait::until(&format!("{bought} runs, killed at {moment:?}"), BOUND, || async {
+    let left = || OWNED_AFTER.saturating_sub(killed.elapsed());
+    wait::until(&format!("{name} runs, killed at {moment:?}"), left(), || async {
         let status = run_status(&client, TEAM, &name).await?;
         Ok((status.members.running == MEMBERS).then_some(()))
     })
     .await?;
-    let leaked = wait::until("every claim has an owner", OWNED_AFTER, || async {
-        Ok((ownerless(yard, &client, &name).await?.is_empty()).then_some(0))
+    let owned = wait::until("every claim has an owner", left(), || async {
+        Ok((ownerless(yard, &client, &name).await?.is_empty()).then_some(()))
     })
     .await;
-    let leaked = match leaked {
-        Ok(none) => none,
-        Err(_) => u32::try_from(ownerless(yard, &client, &name).await?.len())?,
-    };
-    println!("killed at {moment:?}: {leaked} leaked; boot {BOOT:?}");
-    Ok((leaked, heir))
+    let leaked = if owned.is_ok() { Vec::new() } else { ownerless(yard, &client, &name).await? };
+    println!("killed at {moment:?}: all is owned after {:?}; leaked: {leaked:?}", killed.elapsed());
+    Ok((leaked.len(), heir))
 }
 
-fn point(is_after: bool) -> &'static str {
-    if is_after { "after-claim" } else { "before-claim" }
+/// Waits for the moment.
+async fn until(doomed: &mut Service, moment: Moment) -> anyhow::Result<()> {
+    doomed.wait_for_line("Buying machines.", REACHED).await?;
+    if let Moment::Later(time) = moment {
+        tokio::time::sleep(time).await;
+    }
+    let Some((passes, point)) = moment.failpoint() else { return Ok(()) };
+    let mut reached = 0;
+    while reached <= passes {
+        let line = doomed.wait_for_line("Reached failpoint.", REACHED).await?;
+        reached += u32::from(line["point"] == point);
+    }
+    Ok(())
 }
 
 /// Claims whose nodes no member of the run is on, and machines that are billed without a claim.
 async fn ownerless(yard: &Yard, client: &Client, run: &str) -> anyhow::Result<Vec<String>> {
-    let pods = e2e::observe::pods(client, TEAM).await?;
-    let used: BTreeSet<String> = pods
-        .iter()
-        .filter(|pod| {
-            pod.metadata
-                .labels
-                .as_ref()
-                .is_some_and(|it| it.get(names::RUN_LABEL).is_some_and(|it| it == run))
-        })
-        .filter_map(|pod| pod.spec.as_ref()?.node_name.clone())
-        .collect();
+    let all = pods(client, TEAM).await?;
+    let own = all.iter().filter(|pod| pod.labels().get(names::RUN_LABEL).is_some_and(|it| it == run));
+    let used: BTreeSet<&str> = own.filter_map(node_of).collect();
     let claims = node_claims(client).list(&ListParams::default().labels(names::LAUNCH_LABEL)).await?;
-    let name = |claim: &kube::api::DynamicObject| claim.metadata.name.clone().unwrap_or_default();
-    let owned = |claim: &kube::api::DynamicObject| {
-        claim.data["status"]["nodeName"].as_str().is_some_and(|node| used.contains(node))
-    };
-    let mut found: Vec<String> = claims.iter().filter(|claim| !owned(claim)).map(name).collect();
-    let known: BTreeSet<String> = claims.iter().map(name).collect();
-    let billed = billed(yard.cluster.karpenter()?)?;
-    found.extend(billed.into_iter().map(|life| life.claim).filter(|claim| !known.contains(claim)));
+    let is_owned = |claim: &DynamicObject| node_of_claim(claim).is_some_and(|node| used.contains(node));
+    let mut found: Vec<String> =
+        claims.iter().filter(|claim| !is_owned(claim)).map(ResourceExt::name_any).collect();
+    let known: BTreeSet<String> = claims.iter().map(ResourceExt::name_any).collect();
+    let billed = billed(yard.cluster.karpenter()?)?.into_iter().map(|life| life.claim);
+    found.extend(billed.filter(|claim| !known.contains(claim)));
     Ok(found)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e::machines::{Times, billed, claims_by_launch, offer};
+use e2e::machines::{Times, billed, claims_by_launch, machine_type, offer_with};
 use e2e::objects::{create_namespace, create_queue};
 use e2e::wait;
 use test_cluster::TestCluster;
@@ -27,23 +27,39 @@ pub struct Yard {
 impl Yard {
     /// Starts the servers, and none of ours.
     pub async fn start() -> anyhow::Result<Self> {
+        Self::start_with(&["H100".to_owned()]).await
+    }
+
+    /// The same where the machine is offered under several names of its GPUs, each as a machine type of its own: who asks for
+    /// one of them never gets a machine of another.
+    pub async fn start_with(gpu_types: &[String]) -> anyhow::Result<Self> {
         let settings =
             KarpenterSettings { boot_time: BOOT, requests_per_second: 1_000, ..KarpenterSettings::default() };
         let cluster = TestCluster::builder().karpenter(settings).start().await?;
         let client = cluster.admin_client();
         create_namespace(&client, TEAM).await?;
-        create_queue(&client, TEAM, None, &[("H100", 100_000)], &[TEAM]).await?;
-        offer(&client, MACHINE, TIMES).await?;
+        let quota: Vec<(&str, u32)> = gpu_types.iter().map(|it| (it.as_str(), 100_000)).collect();
+        create_queue(&client, TEAM, None, &quota, &[TEAM]).await?;
+        for gpu_type in gpu_types {
+            let mut machine = machine_type(MACHINE, TIMES)?;
+            machine.metadata.name = Some(gpu_type.to_lowercase());
+            machine.spec.gpu_type = Some(gpu_type.clone());
+            offer_with(&client, machine).await?;
+        }
         Ok(Self { cluster })
     }
 
     /// A scheduler that buys machines, and the controllers.
     pub async fn platform(&self) -> anyhow::Result<(Service, Service)> {
-        let platform = Platform::same_build(&self.cluster);
         let mut scheduler = self.scheduler("scheduler", LeaseTimes::Production, "").await?;
-        let mut controllers = platform.controllers("controllers").await?;
+        let mut controllers = self.controllers().await?;
         tokio::try_join!(scheduler.ready(), controllers.ready())?;
         Ok((scheduler, controllers))
+    }
+
+    /// The controllers.
+    pub async fn controllers(&self) -> anyhow::Result<Service> {
+        Ok(Platform::same_build(&self.cluster).controllers("controllers").await?)
     }
 
     /// A scheduler that buys machines.

@@ -1,0 +1,97 @@
+//! So many gangs at a time, each in a slot: as one is through, the next one takes its place.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::bail;
+use api_types::names;
+use e2e::claims::node_claims;
+use futures::future::try_join_all;
+use kube::api::ListParams;
+use kube::{Client, ResourceExt};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Gang;
+
+/// Some 140 machines.
+pub const SLOTS: usize = 16;
+/// Between two looks: more often, and looking would be a load of its own.
+pub const LOOK: Duration = Duration::from_millis(500);
+const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
+
+/// How many claims there are, by the machine type or the pool that they are of.
+type Claims = BTreeMap<String, usize>;
+
+/// Claims as they were a moment ago, listed once for all who wait.
+#[derive(Clone)]
+pub struct Sight(watch::Receiver<Claims>);
+
+impl Sight {
+    /// Waits until no claim of a machine type or pool is left.
+    pub async fn until_gone(&mut self, whose: &str, bound: Duration) -> anyhow::Result<()> {
+        let deadline = Instant::now() + bound;
+        // What was listed before now may be older than the claims.
+        self.0.mark_unchanged();
+        loop {
+            match tokio::time::timeout_at(deadline, self.0.changed()).await {
+                Ok(Ok(())) if !self.0.borrow_and_update().contains_key(whose) => return Ok(()),
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => bail!("claims are listed no longer"),
+                Err(_) => bail!("waited {bound:?} in vain: no claim of {whose} is left"),
+            }
+        }
+    }
+}
+
+/// Runs all gangs, each by `start(slot, gang)`; what it returns is in the order of their ends.
+pub async fn run<T, F>(
+    client: &Client,
+    gangs: &[Gang],
+    start: impl Fn(usize, Gang, Sight) -> F,
+) -> anyhow::Result<Vec<T>>
+where
+    F: Future<Output = anyhow::Result<T>>,
+{
+    let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (sender, sight) = watch::channel(Claims::new());
+    let slots = (0..SLOTS).map(|slot| {
+        let (next, ended, start, sight) = (&next, &ended, &start, Sight(sight.clone()));
+        async move {
+            let mut found = Vec::new();
+            while let Some(gang) = gangs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                found.push(start(slot, gang.clone(), sight.clone()).await?);
+                let ended = ended.fetch_add(1, Ordering::Relaxed) + 1;
+                if ended % 10 == 0 {
+                    println!("{ended} of {} gangs", gangs.len());
+                }
+            }
+            anyhow::Ok(found)
+        }
+    });
+    tokio::select! {
+        found = try_join_all(slots) => Ok(found?.into_iter().flatten().collect()),
+        error = look(client, sender) => Err(error),
+    }
+}
+
+/// Lists claims for ever; returns only if that fails.
+async fn look(client: &Client, sender: watch::Sender<Claims>) -> anyhow::Error {
+    let api = node_claims(client);
+    loop {
+        let listed = match api.list_metadata(&ListParams::default()).await {
+            Ok(listed) => listed,
+            Err(error) => return error.into(),
+        };
+        let mut claims = Claims::new();
+        for claim in listed {
+            let of_type = claim.annotations().get(names::MACHINE_TYPE_ANNOTATION);
+            if let Some(whose) = of_type.or_else(|| claim.labels().get(NODE_POOL_LABEL)) {
+                *claims.entry(whose.clone()).or_default() += 1;
+            }
+        }
+        sender.send_replace(claims);
+        tokio::time::sleep(LOOK).await;
+    }
+}
