@@ -174,7 +174,7 @@ fn of_machines_everybody_is_told_what_is_decided_or_that_nobody_decides() {
         machines: Some(Vec::new()),
         ..CapacityView::default()
     };
-    desk.show_capacity(decided);
+    desk.show_capacity(decided, Vec::new());
     let told = capacity(desk.capacity().as_deref(), &ours);
     assert_eq!((told.refused, told.refused_in_all), (vec![refused("ours")], 3));
     assert!(told.enabled && told.machines.is_some());
