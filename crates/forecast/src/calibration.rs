@@ -216,7 +216,8 @@ mod tests {
     #[test]
     fn long_waits_say_more_of_the_middle_than_short_ones() {
         let mut calibration = Calibration::default();
-        let (short, long) = (every_future_says(0, WaitsFor::Little), every_future_says(100_000, WaitsFor::Little));
+        let (short, long) =
+            (every_future_says(0, WaitsFor::Little), every_future_says(100_000, WaitsFor::Little));
         // Six short waits are as forecast, four long ones twice as long: by number the middle would stay.
         (0..60).for_each(|_| calibration.started(&short, at(0)));
         (0..40).for_each(|_| calibration.started(&long, at(200_000)));

@@ -73,7 +73,8 @@ pub fn eta(
     let mut seconds: Vec<u32> = (0..draws.samples.max(1))
         .map(|sample| {
             let (replay, random) = (arrivals.replay(now, sample), Random::new(seeds.next_u64()));
-            let future = Future::new(start.clone(), &policy, &mut laws, (replay, Expected::new(coming)), random);
+            let future =
+                Future::new(start.clone(), &policy, &mut laws, (replay, Expected::new(coming)), random);
             let wait = future.start_of(gang, until) - now.as_second();
             u32::try_from(wait.max(0)).unwrap_or(u32::MAX)
         })
