@@ -152,7 +152,7 @@ fn make(
     let now = Timestamp::now().max(picture.state.now());
     let view = View { state: &picture.state, policy: &picture.policy, catalogue, claims, now };
     let decision = super::decide(&view, &mut memory);
-    let view = seen::view(&decision, claims, &memory, &picture.state, now);
+    let view = seen::view(&decision, claims, &memory, (&picture.state, &picture.plan), now);
     let coming = coming::coming(&decision, &memory, catalogue, &picture.state, now);
     Made { decision, memory, view, coming }
 }
