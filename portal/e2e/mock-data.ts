@@ -440,7 +440,7 @@ export function makeCapacity(runs: readonly RunSummary[], now: number): Capacity
         since: time(now - 5_000),
         readyBy: time(now + 55_000),
         perHour: "0.81",
-        why: "as spares",
+        why: "so many idle ones are kept, as the MachineType says",
       },
     ],
     buyingInAll: 4,

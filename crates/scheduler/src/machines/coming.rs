@@ -76,7 +76,7 @@ fn nodes(key: &LaunchKey, offers: &[&OfferKey], there: &[&Node], catalogue: &Cat
         let labels = machine.labels(&offer.place);
         let has_labels = |node: &&Node| {
             let has = |(key, value): (&String, &String)| {
-                node.labels.get(key.as_str()).map(|it| &**it) == Some(value)
+                node.labels.get(key.as_str()).is_some_and(|it| **it == **value)
             };
             labels.iter().all(has)
         };
@@ -185,8 +185,8 @@ mod tests {
         assert_eq!((launch.at, launch.gang().map(|gang| &*gang.name)), (at(160), Some("train")));
         let taint = &launch.kept_for.as_ref().unwrap().1;
         let nodes = launch.nodes.iter();
-        let told =
-            nodes.map(|node| (&*node.topology[0], &*node.name.0, node.allocatable.gpus, node.schedulable));
+        let told = nodes
+            .map(|node| (&*node.topology[0], node.name.as_str(), node.allocatable.gpus, node.schedulable));
         let told: Vec<_> = told.collect();
         assert!(launch.nodes.iter().all(|node| !node.taints.contains(taint)), "open, once it has started");
         let (first, second, third) = (told[0], told[1], told[2]);

@@ -14,6 +14,9 @@ use cluster_model::plan::Plan;
 use cluster_model::{ClusterState, GangKey};
 use jiff::Timestamp;
 
+/// What a launch of spares would say itself stands beside it.
+const FOR_SPARES: &str = "so many idle ones are kept, as the MachineType says";
+
 /// All of it, whoever may see it.
 pub fn view(
     decision: &Decision,
@@ -65,9 +68,7 @@ fn nothing_because(decision: &Decision, plan: &Plan) -> Option<String> {
         (others, true) => format!("{others} gangs wait"),
         (others, false) => format!("{others} other gangs wait"),
     };
-    Some(format!(
-        "{which} for something that machines of ours would not change: `warpyard why RUN` says for what"
-    ))
+    Some(format!("{which} for something that no purchase would change: `warpyard why RUN` says for what"))
 }
 
 fn launch(gang: Option<GangName>, under_way: &UnderWay) -> LaunchView {
@@ -107,7 +108,7 @@ fn spares(key: &LaunchKey, ordered: &Ordered, claims: &[Claim]) -> Option<Launch
         since: at.to_string(),
         ready_by: launch.ready_by.to_string(),
         per_hour: money(launch.price_micros),
-        why: beside(&launch.why, &[(offer.clone(), of)].into(), launch.price_micros),
+        why: FOR_SPARES.to_owned(),
     })
 }
 
@@ -153,7 +154,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::json;
 
-    use super::{beside, view};
+    use super::{FOR_SPARES, beside, view};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -229,7 +230,6 @@ mod tests {
         let machines = [(offer, 2)].into();
         for (why, expected) in [
             ("2 × spot h100 in a/r1 at 58.80 an hour for 2 members of 8 GPUs", "for 2 members of 8 GPUs"),
-            ("2 × spot h100 in a/r1 as spares, at 58.80 an hour", "as spares, at 58.80 an hour"),
             ("ordered by a scheduler that led before", "ordered by a scheduler that led before"),
         ] {
             assert_eq!(beside(why, &machines, 58_800_000), expected);
@@ -270,7 +270,7 @@ mod tests {
                     "since": "1970-01-01T00:01:40Z", "readyBy": "1970-01-01T00:02:40Z",
                 },
                 {
-                    "machines": machines(1), "ready": 1, "of": 1, "perHour": "29.40", "why": "because",
+                    "machines": machines(1), "ready": 1, "of": 1, "perHour": "29.40", "why": FOR_SPARES,
                     "since": "1970-01-01T00:01:40Z", "readyBy": "1970-01-01T00:02:40Z",
                 },
             ],
