@@ -2,6 +2,7 @@
 import type {
   Attempt,
   AttemptOutcome,
+  CapacityView,
   MemberView,
   NodeView,
   Progress,
@@ -117,6 +118,11 @@ export function makeRunView(run: RunSummary): RunView {
             resource: run.gpuType ?? "",
             asks,
             free: 3,
+          },
+          {
+            code: "MachinesComing",
+            message: `${run.members} machines were bought for it, ready at about ${time(Date.now() + 90_000)}`,
+            never: false,
           },
         ]
       : [];
@@ -390,4 +396,72 @@ export function time(milliseconds: number): string {
 
 export function decimal(micros: bigint): string {
   return `${micros / 1_000_000n}.${String(micros % 1_000_000n).padStart(6, "0")}`;
+}
+
+/** Two launches, spares, two refusals, and machines of three kinds. */
+export function makeCapacity(runs: readonly RunSummary[], now: number): CapacityView {
+  const waiting = runs.filter((run) => run.phase === "Pending");
+  const gang = (index: number) => {
+    const { namespace, name } = at(waiting, index);
+    return { namespace, name: `${name}-1`, run: name };
+  };
+  const h100 = { machineType: "h100", zone: "zone-a", block: "b1" };
+  return {
+    enabled: true,
+    decidedAt: time(now - 1000),
+    buying: [
+      {
+        gang: gang(0),
+        machines: [{ count: 4, capacityType: "spot", rack: "r3", ...h100 }],
+        ready: 1,
+        of: 4,
+        since: time(now - 30_000),
+        readyBy: time(now + 90_000),
+        perHour: "117.60",
+        why: "spot in zone-a at 29.40 an hour each; on demand is 55.04; no deadline",
+      },
+      {
+        gang: gang(1),
+        machines: [
+          { count: 1, capacityType: "spot", ...h100 },
+          { count: 1, capacityType: "on-demand", machineType: "h100", zone: "zone-c" },
+        ],
+        ready: 1,
+        of: 2,
+        since: time(now - 200_000),
+        readyBy: time(now - 20_000),
+        perHour: "84.44",
+        why: "for 2 members of 8 GPUs",
+      },
+      {
+        machines: [{ count: 1, machineType: "l4", capacityType: "on-demand", zone: "zone-b" }],
+        ready: 0,
+        of: 1,
+        since: time(now - 5_000),
+        readyBy: time(now + 55_000),
+        perHour: "0.81",
+        why: "so many idle ones are kept, as the MachineType says",
+      },
+    ],
+    buyingInAll: 4,
+    refused: [
+      { gang: gang(2), why: "there are machines for 12 of its 16 members only" },
+      { gang: gang(3), why: "it may cost 20.00 an hour, and would cost 29.40 at the least" },
+    ],
+    refusedInAll: 2,
+    fromPools: 3,
+    machines: [
+      {
+        machineType: "h100",
+        capacityType: "on-demand",
+        count: 12,
+        starting: 1,
+        idle: 1,
+        leaving: 0,
+        perHour: "660.48",
+      },
+      { machineType: "h100", capacityType: "spot", count: 40, starting: 5, idle: 2, leaving: 3, perHour: "1176.00" },
+      { machineType: "l4", capacityType: "on-demand", count: 3, starting: 1, idle: 2, leaving: 0, perHour: "2.43" },
+    ],
+  };
 }

@@ -5,9 +5,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 
-import type { CostReport, RunSummary } from "../src/api/types.ts";
+import type { CapacityView, CostReport, RunSummary } from "../src/api/types.ts";
 import {
   decimal,
+  makeCapacity,
   makeMembers,
   makeNodes,
   makeQueues,
@@ -37,6 +38,8 @@ interface World {
   runs: RunSummary[];
   nodes: ReturnType<typeof makeNodes>;
   queues: ReturnType<typeof makeQueues>;
+  /** What a test says of machines. */
+  capacity?: CapacityView;
   streams: Set<ServerResponse>;
   /** Paths that fail, and paths that never answer, until `/mock/reset`. */
   failing: Set<string>;
@@ -104,6 +107,7 @@ function read(world: World, request: IncomingMessage, url: URL, response: Server
     );
   if (url.pathname === "/v1/queues") return json(response, page(world.queues, query, 500));
   if (url.pathname === "/v1/nodes") return json(response, page(world.nodes, query, 250));
+  if (url.pathname === "/v1/capacity") return json(response, world.capacity ?? makeCapacity(world.runs, Date.now()));
   if (url.pathname === "/v1/cost") return report(request, query, response);
   const run = world.runs.find((run) => run.namespace === namespace && run.name === name);
   if (first !== "namespaces" || !run)
@@ -204,14 +208,16 @@ function stream(world: World, response: ServerResponse): void {
   response.on("close", () => world.streams.delete(response));
 }
 
-/** `/mock/run`, `/mock/node`, `/mock/queue`: put one and tell; `/mock/fail?path=`, `/mock/hang?path=`, `/mock/streams?on=`; `/mock/reset`. */
+/** `/mock/run`, `/mock/node`, `/mock/queue`: put one and tell; `/mock/capacity`: put it; `/mock/fail?path=`, `/mock/hang?path=`, `/mock/streams?on=`; `/mock/reset`. */
 function changeWorld(world: World, url: URL, text: string, response: ServerResponse): void {
   const what = url.pathname.slice("/mock/".length);
   if (what === "reset") {
     const { streams } = world;
+    delete world.capacity;
     Object.assign(world, newWorld(), { streams });
   } else if (what === "run") setRun(world, JSON.parse(text) as RunSummary);
   else if (what === "node" || what === "queue") setNamed(world, what, text);
+  else if (what === "capacity") world.capacity = JSON.parse(text) as CapacityView;
   else if (what === "fail") world.failing.add(url.searchParams.get("path") ?? "");
   else if (what === "hang") world.hanging.add(url.searchParams.get("path") ?? "");
   else if (what === "empty") Object.assign(world, { runs: [], nodes: [], queues: [] });

@@ -70,6 +70,12 @@ const map = createRoute({
   component: lazyRouteComponent(() => import("./pages/map/MapPage"), "MapPage"),
 });
 
+const capacity = createRoute({
+  getParentRoute: () => shell,
+  path: "/capacity",
+  component: lazyRouteComponent(() => import("./pages/capacity/CapacityPage"), "CapacityPage"),
+});
+
 const cost = createRoute({
   getParentRoute: () => shell,
   path: "/cost",
@@ -77,4 +83,4 @@ const cost = createRoute({
   component: lazyRouteComponent(() => import("./pages/cost/CostPage"), "CostPage"),
 });
 
-export const routeTree = root.addChildren([login, shell.addChildren([runs, run, queues, map, cost])]);
+export const routeTree = root.addChildren([login, shell.addChildren([runs, run, queues, map, capacity, cost])]);

@@ -352,7 +352,8 @@ fn is_reserved(node: &Node) -> bool {
     reserve::reserved_for(node).is_some()
 }
 
-fn nodes_by_launch(state: &ClusterState) -> BTreeMap<Arc<str>, Vec<&Node>> {
+/// Nodes that were bought, by the name of their launch.
+pub fn nodes_by_launch(state: &ClusterState) -> BTreeMap<Arc<str>, Vec<&Node>> {
     let mut found: BTreeMap<Arc<str>, Vec<&Node>> = BTreeMap::new();
     for (_, node) in state.nodes() {
         let Some(node) = node.object() else { continue };

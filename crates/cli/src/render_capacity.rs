@@ -27,13 +27,17 @@ pub fn capacity(view: &CapacityView, now: Timestamp) -> String {
 /// What is said beside it, of which up to `limit` launches and refusals were asked for.
 pub fn note(view: &CapacityView, limit: u16) -> String {
     let mut lines = Vec::new();
+    let nothing_bought = view.buying.is_empty() && view.buying_in_all == 0;
     if !view.enabled {
         let why = view.note.as_deref().map_or(String::new(), |note| format!(": {}", clean(note)));
         return format!(
             "No machines are bought{why}.\n\nhint: administrators read docs/guides/buy-machines.md\n"
         );
     }
-    lines.extend(view.note.as_deref().map(clean));
+    match view.note.as_deref().map(clean) {
+        Some(note) if nothing_bought => lines.push(format!("Nothing is being bought: {note}")),
+        note => lines.extend(note),
+    }
     if view.from_pools > 0 {
         let wait = if view.from_pools == 1 { "waits" } else { "wait" };
         lines.push(format!("{} {wait} for a pool of Karpenter to buy a node", pods(view.from_pools)));
@@ -48,8 +52,7 @@ pub fn note(view: &CapacityView, limit: u16) -> String {
         let (launches, refusals) = (counted_as(launches, "launch", "launches"), counted(refusals, "refusal"));
         lines.push(format!("{launches} and {refusals} are not shown; {why}"));
     }
-    let is_empty = view.machines.as_ref().is_none_or(Vec::is_empty);
-    if lines.is_empty() && view.buying.is_empty() && view.refused.is_empty() && is_empty {
+    if lines.is_empty() && nothing_bought && view.refused.is_empty() {
         lines.push("Nothing is being bought, and nobody waits for machines".to_owned());
     }
     lines.into_iter().map(|line| line + ".\n").collect()

@@ -95,6 +95,15 @@ fn what_is_not_shown_is_said() {
     ");
     assert_eq!(
         note(&CapacityView::nothing(true, "nothing was decided yet"), 50),
-        "nothing was decided yet.\n"
+        "Nothing is being bought: nothing was decided yet.\n"
     );
+    let idle = CapacityView { buying: Vec::new(), buying_in_all: 0, ..view() };
+    assert_eq!(note(&idle, 50), "", "the refusals say why");
+    let idle = CapacityView { refused: Vec::new(), refused_in_all: 0, ..idle };
+    insta::assert_snapshot!(note(&idle, 50), @"Nothing is being bought, and nobody waits for machines.");
+    let otherwise = CapacityView { note: Some("3 gangs wait for quota".to_owned()), from_pools: 2, ..idle };
+    insta::assert_snapshot!(note(&otherwise, 50), @r"
+    Nothing is being bought: 3 gangs wait for quota.
+    2 gangs of one wait for a pool of Karpenter to buy a node.
+    ");
 }

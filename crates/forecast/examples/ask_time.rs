@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
-use forecast::{Arrivals, Calibration, Draws};
+use forecast::{Arrivals, Calibration, Draws, Known};
 use jiff::Timestamp;
 use placement::Policy;
 
@@ -32,8 +32,9 @@ fn main() {
     let now = at(NOW);
     let (plan, planned) = timed(|| placement::plan(&mut state, &policy, now));
     let gang = GangKey::new("team", "waits-7");
-    let learned = (&Arrivals::default(), &Calibration::default());
-    let (range, foreseen) = timed(|| forecast::eta(&state, &policy, now, &gang, learned, Draws::default()));
+    let (arrivals, calibration) = (Arrivals::default(), Calibration::default());
+    let known = Known { arrivals: &arrivals, calibration: &calibration, coming: &[] };
+    let (range, foreseen) = timed(|| forecast::eta(&state, &policy, now, &gang, known, Draws::default()));
     let (offers, tried) = timed(|| forecast::changes(&state, &policy, now, &gang));
     println!(
         "{nodes} nodes, {} pods, {} gangs wait (built in {built:.2} s)\n\

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::eta::Range;
 
-/// Starts that are remembered, for small and for large gangs each.
+/// Starts that are remembered of each kind.
 const STARTS_MAX: usize = 300;
 /// With fewer starts than this, nothing is said of how far off forecasts are.
 const STARTS_MIN: usize = 5;
@@ -27,17 +27,27 @@ pub struct Forecast {
     most_seconds: u32,
     /// Whether it starts before that in at least half of the futures.
     is_foreseen: bool,
-    /// Whether the gang needs as much as the largest node has, or more: it waits for other things than small ones.
-    is_large: bool,
+    waits_for: WaitsFor,
+}
+
+/// What a gang waits for: how far off forecasts are is a matter of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    /// A part of a node.
+    Little,
+    /// As much as the largest node has, or more.
+    Much,
+    /// Machines that were ordered for it. Others' ends say nothing of how long those take.
+    Machines,
 }
 
 impl Forecast {
     /// From waits, sorted, of which none is longer than `most_seconds`.
-    pub(crate) fn of(waits: &[u32], made_at: Timestamp, most_seconds: u32, is_large: bool) -> Self {
+    pub(crate) fn of(waits: &[u32], made_at: Timestamp, most_seconds: u32, waits_for: WaitsFor) -> Self {
         let (middle_seconds, late_seconds) = (quantile(waits, 30), quantile(waits, 90));
         let starts = waits.iter().filter(|wait| **wait < most_seconds).count();
         let is_foreseen = starts * 2 >= waits.len();
-        Self { made_at, middle_seconds, late_seconds, most_seconds, is_foreseen, is_large }
+        Self { made_at, middle_seconds, late_seconds, most_seconds, is_foreseen, waits_for }
     }
 
     /// How far was looked ahead, if the gang does not start until then in most futures: the range says nothing then.
@@ -46,11 +56,12 @@ impl Forecast {
     }
 }
 
-/// Earlier forecasts and what became of them: at most 300 for small and for large gangs each.
+/// Earlier forecasts and what became of them: at most 300 each for small gangs, large ones, and those that waited for machines.
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
     small: VecDeque<Miss>,
     large: VecDeque<Miss>,
+    machines: VecDeque<Miss>,
 }
 
 /// How many times as long as the futures said a gang waited.
@@ -72,7 +83,11 @@ impl Calibration {
             late: said(wait) / said(forecast.late_seconds),
             weight: said(forecast.middle_seconds).sqrt().sqrt(),
         };
-        let misses = if forecast.is_large { &mut self.large } else { &mut self.small };
+        let misses = match forecast.waits_for {
+            WaitsFor::Little => &mut self.small,
+            WaitsFor::Much => &mut self.large,
+            WaitsFor::Machines => &mut self.machines,
+        };
         misses.push_back(miss);
         if misses.len() > STARTS_MAX {
             misses.pop_front();
@@ -81,7 +96,11 @@ impl Calibration {
 
     /// A forecast, corrected.
     pub(crate) fn range(&self, forecast: &Forecast) -> Range {
-        let misses = if forecast.is_large { &self.large } else { &self.small };
+        let misses = match forecast.waits_for {
+            WaitsFor::Little => &self.small,
+            WaitsFor::Much => &self.large,
+            WaitsFor::Machines => &self.machines,
+        };
         let (middle, late) = if misses.len() < STARTS_MIN {
             (1.0, 1.5)
         } else {
@@ -133,8 +152,8 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
-    fn every_future_says(seconds: u32, is_large: bool) -> Forecast {
-        Forecast::of(&[seconds; 16], at(0), 300_000, is_large)
+    fn every_future_says(seconds: u32, waits_for: WaitsFor) -> Forecast {
+        Forecast::of(&[seconds; 16], at(0), 300_000, waits_for)
     }
 
     #[test]
@@ -153,7 +172,7 @@ mod tests {
     #[test]
     fn forecasts_that_were_too_early_are_put_off() {
         let mut calibration = Calibration::default();
-        let forecast = every_future_says(1_000, false);
+        let forecast = every_future_says(1_000, WaitsFor::Little);
         let before = calibration.range(&forecast);
         assert_eq!((before.p50_seconds, before.p90_seconds), (1_000, 1_530), "nothing is known yet");
         for _ in 0..1_000 {
@@ -162,14 +181,16 @@ mod tests {
         let after = calibration.range(&forecast);
         assert!((3_700..=4_000).contains(&after.p50_seconds), "{after:?}");
         assert!(calibration.small.len() == STARTS_MAX, "no more are kept");
-        let large = every_future_says(1_000, true);
-        assert_eq!(calibration.range(&large), before, "large gangs are another matter");
+        for other in [WaitsFor::Much, WaitsFor::Machines] {
+            let range = calibration.range(&every_future_says(1_000, other));
+            assert_eq!(range, before, "{other:?} is another matter");
+        }
     }
 
     #[test]
     fn nine_in_ten_start_by_the_late_end() {
         let mut calibration = Calibration::default();
-        let forecast = every_future_says(600, false);
+        let forecast = every_future_says(600, WaitsFor::Little);
         for wait in (0..300).map(|number| number * 10) {
             calibration.started(&forecast, at(wait));
         }
@@ -183,7 +204,7 @@ mod tests {
     #[test]
     fn what_was_long_ago_is_forgotten() {
         let mut calibration = Calibration::default();
-        let forecast = every_future_says(1_000, true);
+        let forecast = every_future_says(1_000, WaitsFor::Much);
         (0..STARTS_MAX).for_each(|_| calibration.started(&forecast, at(50_000)));
         assert!(calibration.range(&forecast).p50_seconds > 40_000);
         (0..STARTS_MAX).for_each(|_| calibration.started(&forecast, at(500)));
@@ -195,12 +216,13 @@ mod tests {
     #[test]
     fn long_waits_say_more_of_the_middle_than_short_ones() {
         let mut calibration = Calibration::default();
-        let (short, long) = (every_future_says(0, false), every_future_says(100_000, false));
+        let (short, long) =
+            (every_future_says(0, WaitsFor::Little), every_future_says(100_000, WaitsFor::Little));
         // Six short waits are as forecast, four long ones twice as long: by number the middle would stay.
         (0..60).for_each(|_| calibration.started(&short, at(0)));
         (0..40).for_each(|_| calibration.started(&long, at(200_000)));
         assert!(calibration.range(&long).p50_seconds > 150_000);
-        let longest = every_future_says(300_000, false);
+        let longest = every_future_says(300_000, WaitsFor::Little);
         assert_eq!(calibration.range(&longest).p90_seconds, 300_000, "no gang waits longer");
     }
 }

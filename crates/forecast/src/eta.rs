@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use placement::Policy;
 
 use crate::arrivals::Arrivals;
-use crate::calibration::{Calibration, Forecast};
+use crate::calibration::{Calibration, Forecast, WaitsFor};
+use crate::coming::{self, Coming, Expected};
 use crate::forward::Future;
 use crate::laws::Laws;
 use crate::needed::needed;
@@ -38,6 +39,17 @@ pub struct Range {
     pub p90_seconds: u32,
 }
 
+/// What is known beside the state.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// What came in the last days, and may come again.
+    pub arrivals: &'a Arrivals,
+    /// How earlier forecasts turned out.
+    pub calibration: &'a Calibration,
+    /// Machines that are on their way.
+    pub coming: &'a [Coming],
+}
+
 /// How long the gang will still wait; `None` if it does not wait. The [`Forecast`] is for [`Calibration::started`], once
 /// the start is known.
 pub fn eta(
@@ -45,29 +57,38 @@ pub fn eta(
     policy: &Policy,
     now: Timestamp,
     gang: &GangKey,
-    learned: (&Arrivals, &Calibration),
+    known: Known<'_>,
     draws: Draws,
 ) -> Option<(Range, Forecast)> {
-    let known = state.gang(gang).filter(|gang| gang.pending().len() > 0)?;
-    let (arrivals, calibration) = learned;
+    let waits = state.gang(gang).filter(|gang| gang.pending().len() > 0)?;
+    let Known { arrivals, calibration, coming } = known;
     let mut start = state.clone();
     start.advance(now);
+    coming::let_in(&mut start, coming);
     let policy = needed(policy, state, arrivals);
     let mut laws = Laws::new(state, now);
     let mut seeds = Random::new(draws.seed);
     let horizon = horizon_seconds(&policy);
     let until = now.as_second() + horizon;
-    let mut waits: Vec<u32> = (0..draws.samples.max(1))
+    let mut seconds: Vec<u32> = (0..draws.samples.max(1))
         .map(|sample| {
             let (replay, random) = (arrivals.replay(now, sample), Random::new(seeds.next_u64()));
-            let future = Future::new(start.clone(), &policy, &mut laws, replay, random);
+            let future =
+                Future::new(start.clone(), &policy, &mut laws, (replay, Expected::new(coming)), random);
             let wait = future.start_of(gang, until) - now.as_second();
             u32::try_from(wait.max(0)).unwrap_or(u32::MAX)
         })
         .collect();
-    waits.sort_unstable();
+    seconds.sort_unstable();
     let most = u32::try_from(horizon).unwrap_or(u32::MAX);
-    let forecast = Forecast::of(&waits, now, most, known.gpus() >= node_gpus(state));
+    let waits_for = if coming.iter().any(|it| it.gang() == Some(gang)) {
+        WaitsFor::Machines
+    } else if waits.gpus() >= node_gpus(state) {
+        WaitsFor::Much
+    } else {
+        WaitsFor::Little
+    };
+    let forecast = Forecast::of(&seconds, now, most, waits_for);
     Some((calibration.range(&forecast), forecast))
 }
 

@@ -1,4 +1,4 @@
-//! One future: what runs ends, what came comes again, and the planner plans, until the gang starts.
+//! One future: what runs ends, what was ordered comes, what came comes again, and the planner plans, until the gang starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use placement::{Policy, plan};
 
 use crate::arrivals::{Replay, as_new};
+use crate::coming::Expected;
 use crate::laws::Laws;
 use crate::random::Random;
 
@@ -25,6 +26,7 @@ pub(crate) struct Future<'a, 'b> {
     pub policy: &'a Policy,
     pub laws: &'b mut Laws<'a>,
     pub replay: Replay<'a>,
+    pub expected: Expected<'a>,
     pub random: Random,
     /// When gangs that run end, and when those that give way are gone, by time, then name.
     due: BTreeSet<(i64, GangKey)>,
@@ -38,7 +40,7 @@ impl<'a, 'b> Future<'a, 'b> {
         state: ClusterState,
         policy: &'a Policy,
         laws: &'b mut Laws<'a>,
-        replay: Replay<'a>,
+        (replay, expected): (Replay<'a>, Expected<'a>),
         random: Random,
     ) -> Self {
         let mut this = Self {
@@ -46,6 +48,7 @@ impl<'a, 'b> Future<'a, 'b> {
             policy,
             laws,
             replay,
+            expected,
             random,
             due: BTreeSet::new(),
             ends: BTreeMap::new(),
@@ -74,7 +77,8 @@ impl<'a, 'b> Future<'a, 'b> {
             }
             let step_end = now + ((now - begin) / STEPS_PER_AGE).min(STEP_SECONDS_MAX);
             loop {
-                let next = [self.due.first().map(|(at, _)| *at), self.replay.next_at(), self.wake_at];
+                let due = self.due.first().map(|(at, _)| *at);
+                let next = [due, self.replay.next_at(), self.expected.next_at(), self.wake_at];
                 now = match next.into_iter().flatten().min() {
                     Some(next) if next.max(step_end) <= until => next.max(step_end),
                     _ => return until,
@@ -106,6 +110,7 @@ impl<'a, 'b> Future<'a, 'b> {
                 may_start = true;
             }
         }
+        may_start |= self.expected.arrive(&mut self.state, now);
         let classes_before = if may_start { 0 } else { self.state.waiting_class_count() };
         while self.replay.next_at().is_some_and(|at| at <= now) {
             for pod in self.replay.pop() {
@@ -141,6 +146,10 @@ impl<'a, 'b> Future<'a, 'b> {
             }
             self.runs(placement.gang.clone(), now);
         }
+        let mut has_opened = false;
+        for placement in &plan.placements {
+            has_opened |= self.expected.started(&mut self.state, &placement.gang);
+        }
         for eviction in &plan.evictions {
             self.ends.remove(&eviction.gang);
             for pod in self.pods_of(&eviction.gang) {
@@ -148,7 +157,8 @@ impl<'a, 'b> Future<'a, 'b> {
             }
             self.leaves(eviction.gang.clone(), now);
         }
-        self.wake_at = plan.look_again_at.map(|at| at.as_second().max(now + 1));
+        let look_again_at = plan.look_again_at.map(|at| at.as_second().max(now + 1));
+        self.wake_at = if has_opened { Some(now + 1) } else { look_again_at };
     }
 
     /// Draws the end of a gang that has started, unless it is drawn already; its time limit cuts it.

@@ -1,10 +1,11 @@
-//! When a waiting gang starts, who is ahead of it, and what would start it now. The simulator asks these functions, and the
-//! scheduler will.
+//! When a waiting gang starts, who is ahead of it, and what would start it now. The simulator and the scheduler ask these
+//! functions.
 //!
 //! ```text
 //!   state ─► plan ───────────────────────────────────► position   gangs and GPUs ahead in the order of planning
 //!
 //!   state ─► clone ─► ends drawn by `laws` ─┐
+//!   Coming ─► machines that were ordered ───┤
 //!   Arrivals ─► the last days once more ────┴─► `forward`: plan, commit, next step … until the gang starts
 //!                                                  └─► 16 futures ─► quantiles ─► Calibration ─► eta: p50, p90
 //!                                                                                      ▲
@@ -26,6 +27,7 @@
 mod arrivals;
 mod calibration;
 mod changes;
+mod coming;
 mod eta;
 mod forward;
 mod laws;
@@ -36,5 +38,6 @@ mod random;
 pub use arrivals::Arrivals;
 pub use calibration::{Calibration, Forecast};
 pub use changes::{Change, Topology, changes};
-pub use eta::{Draws, Range, eta};
+pub use coming::Coming;
+pub use eta::{Draws, Known, Range, eta};
 pub use position::{Position, position, position_in};

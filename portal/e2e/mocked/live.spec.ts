@@ -1,3 +1,4 @@
+import type { CapacityView } from "../../src/api/types.ts";
 import { expect, test } from "../support/mocked.ts";
 import { firstRun, runAddress } from "../support/runs.ts";
 
@@ -120,4 +121,22 @@ test("a run's page keeps its address when it is opened directly", async ({ logge
   await page.goto(address);
   await expect(page).toHaveURL(address);
   await expect(page.locator(".cost-total")).toBeVisible();
+});
+
+test("a launch gets ready, machine by machine, on the open page, and a waiting run leads there", async ({
+  loggedIn: page,
+  mock,
+}) => {
+  await page.goto(runAddress(await firstRun(page, "Pending")));
+  await page.getByRole("link", { name: "What is being bought" }).click();
+  await expect(page.getByRole("heading", { name: "Capacity" })).toBeFocused();
+  const launch = page.locator(".launch").first();
+  await expect(launch).toContainText("1 of 4 ready");
+  const view = await page.evaluate(async () => (await (await fetch("/v1/capacity")).json()) as CapacityView);
+  const [first, ...others] = view.buying;
+  await mock("capacity", { ...view, buying: [{ ...first, ready: 3 }, ...others] });
+  await expect(launch).toContainText("3 of 4 ready", { timeout: 4000 });
+  await mock("capacity", { ...view, buying: [], refused: [], machines: null, note: "nobody waits" });
+  await expect(page.getByText("Nobody waits.")).toBeVisible({ timeout: 4000 });
+  await expect(page.locator("table")).toHaveCount(0);
 });

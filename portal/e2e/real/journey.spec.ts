@@ -71,6 +71,8 @@ test("every page opens, quiet and without a violation", async ({ page }) => {
     { name: "map", at: "/map", ready: ".map-canvas[data-drawn]" },
     { name: "map-state", at: "/map?colour=state", ready: ".map-canvas[data-drawn]" },
     { name: "map-table", at: "/map?view=table", ready: ".node-row" },
+    // Nothing is bought here: the page says so.
+    { name: "capacity", at: "/capacity", ready: ".note" },
     { name: "cost", at: "/cost", ready: ".cost-row" },
   ];
   for (const colorScheme of ["light", "dark"] as const) {

@@ -24,6 +24,7 @@ export const PLACES: readonly Place[] = [
   { name: "map", at: "/map", ready: ".map-canvas[data-drawn]" },
   { name: "map-state", at: "/map?colour=state", ready: ".map-canvas[data-drawn]" },
   { name: "map-table", at: "/map?view=table", ready: ".node-row" },
+  { name: "capacity", at: "/capacity", ready: ".machine-row" },
   { name: "cost", at: "/cost", ready: ".cost-row" },
   { name: "cost-days", at: "/cost?by=day", ready: ".cost-row" },
 ];

@@ -12,6 +12,8 @@ import type { CostGrouping, MemberView, NodeView, Page, QueueView } from "./type
 // 100 runs are about 45 KB, within the 50 KB that a page of a list may have.
 const RUNS_PAGE = 100;
 const COST_PAGE = 100;
+// More launches, or refusals, nobody reads; how many more there are is said.
+const CAPACITY_MOST = 100;
 // The server's most for nodes, whose messages are the largest.
 const WHOLE_LIST_PAGE = 250;
 // 10,000 nodes are the design point of one cluster; pages are cut at 50 KB too, so a busy node page holds some 60.
@@ -28,6 +30,7 @@ export const keys = {
   costReport: (query: object) => ["cost", "report", query] as const,
   queues: ["queues"] as const,
   nodes: ["nodes"] as const,
+  capacity: ["capacity"] as const,
 };
 
 export const whoamiQuery = queryOptions({
@@ -99,6 +102,13 @@ export const nodesQuery = queryOptions({
   queryFn: ({ signal }) =>
     wholeList<NodeView>((page) => answer(api.GET("/v1/nodes", { params: { query: page }, signal }))),
   structuralSharing: false,
+});
+
+/** Asked again every other second: there is no event of what is decided about machines. */
+export const capacityQuery = queryOptions({
+  queryKey: keys.capacity,
+  queryFn: ({ signal }) => answer(api.GET("/v1/capacity", { params: { query: { limit: CAPACITY_MOST } }, signal })),
+  refetchInterval: 2_000,
 });
 
 export const costReportQuery = (query: { by: CostGrouping; since: string; until: string }) =>

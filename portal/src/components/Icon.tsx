@@ -5,6 +5,7 @@ const SHAPES = {
   runs: <path d="M2.5 4h11M2.5 8h11M2.5 12h7" />,
   queues: <path d="M3 2.5v8a2 2 0 0 0 2 2h2M3 6.5h4M9.5 5h4v3h-4zM9.5 11h4v3h-4z" />,
   map: <path d="M2.5 2.5h4v4h-4zM9.5 2.5h4v4h-4zM2.5 9.5h4v4h-4zM9.5 9.5h4v4h-4z" />,
+  capacity: <path d="M2.5 3h11v4h-11zM2.5 10.5V13h5M5 5h.1M11.5 9.5v5M9 12h5" />,
   cost: <path d="M2.5 13.5v-4M6.2 13.5v-7M9.9 13.5v-5M13.5 13.5v-11" />,
   person: <path d="M8 8.2a2.7 2.7 0 1 0 0-5.4 2.7 2.7 0 0 0 0 5.4ZM2.8 13.6c.6-2.3 2.6-3.6 5.2-3.6s4.6 1.3 5.2 3.6" />,
   search: <path d="M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10ZM10.7 10.7 14 14" />,

@@ -3,7 +3,7 @@ import { screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { describe, expect, test } from "vitest";
 
-import { aNode, aQueue } from "../testing/objects";
+import { aCapacity, aLaunch, aNode, aQueue } from "../testing/objects";
 import { open } from "../testing/open";
 import { answers, fails, hangs } from "../testing/server";
 
@@ -34,6 +34,14 @@ describe.each([
     nothing: "No nodes",
     full: { items: [aNode({ rack: "r1" })] },
     something: "node-1",
+  },
+  {
+    address: "/capacity",
+    path: "/v1/capacity",
+    empty: { ...aCapacity() },
+    nothing: "Nothing is being bought",
+    full: { ...aCapacity({ buying: [aLaunch()], buyingInAll: 1 }) },
+    something: "nlp/llama",
   },
   {
     address: "/cost",

@@ -6,6 +6,7 @@ const PAGES = [
   ["/", "Runs", "runs"],
   ["/queues", "Queues", "queues"],
   ["/map", "Cluster", "map"],
+  ["/capacity", "Capacity", "capacity"],
   ["/cost", "Cost", "cost"],
 ] as const satisfies readonly (readonly [string, string, IconName])[];
 

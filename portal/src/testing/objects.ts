@@ -1,4 +1,4 @@
-import type { MemberView, NodeView, QueueView, RunSummary, RunView, Why } from "../api/types";
+import type { CapacityView, LaunchView, MemberView, NodeView, QueueView, RunSummary, RunView, Why } from "../api/types";
 
 export function aRun(changes: Partial<RunSummary> = {}): RunSummary {
   return {
@@ -44,4 +44,22 @@ export function aQueue(changes: Partial<QueueView> = {}): QueueView {
 
 export function aNode(changes: Partial<NodeView> = {}): NodeView {
   return { name: "node-1", gpus: 8, ready: true, schedulable: true, occupants: [], ...changes };
+}
+
+export function aLaunch(changes: Partial<LaunchView> = {}): LaunchView {
+  return {
+    gang: { namespace: "nlp", name: "llama-1", run: "llama" },
+    machines: [{ count: 4, machineType: "h100", capacityType: "spot", zone: "a", rack: "r1" }],
+    ready: 1,
+    of: 4,
+    since: "2026-11-15T10:00:00Z",
+    readyBy: "2026-11-15T10:02:00Z",
+    perHour: "117.60",
+    why: "for 4 members of 8 GPUs",
+    ...changes,
+  };
+}
+
+export function aCapacity(changes: Partial<CapacityView> = {}): CapacityView {
+  return { enabled: true, buying: [], buyingInAll: 0, refused: [], refusedInAll: 0, fromPools: 0, ...changes };
 }

@@ -1,13 +1,24 @@
-use cluster_model::{ClusterState, Pod, Terms};
-use forecast::{Arrivals, Calibration, Draws, Range, eta};
+use cluster_model::{ClusterState, GangKey, Pod, Taint, TaintEffect, Terms};
+use forecast::{Arrivals, Calibration, Coming, Draws, Known, Range, eta};
 use placement::Policy;
 
 use crate::build::{NOW, at, cluster, each, gang, key, node, running};
 
 fn of(state: &ClusterState, name: &str, arrivals: &Arrivals, seed: u64) -> Option<Range> {
+    with_coming(state, name, arrivals, &[], seed)
+}
+
+fn with_coming(
+    state: &ClusterState,
+    name: &str,
+    arrivals: &Arrivals,
+    coming: &[Coming],
+    seed: u64,
+) -> Option<Range> {
     let calibration = Calibration::default();
     let draws = Draws { seed, ..Draws::default() };
-    let found = eta(state, &Policy::default(), at(NOW), &key(name), (arrivals, &calibration), draws);
+    let known = Known { arrivals, calibration: &calibration, coming };
+    let found = eta(state, &Policy::default(), at(NOW), &key(name), known, draws);
     found.map(|(range, _)| range)
 }
 
@@ -34,8 +45,8 @@ fn a_start_beyond_the_horizon_is_not_foreseen() {
     let state = cluster([node("n0", "A100", 8)], vec![gang("fits", 1, 8, 10), gang("never", 1, 9, 10)]);
     let (arrivals, calibration) = (Arrivals::default(), Calibration::default());
     let not_within = |name: &str| {
-        let learned = (&arrivals, &calibration);
-        let found = eta(&state, &Policy::default(), at(NOW), &key(name), learned, Draws::default());
+        let known = Known { arrivals: &arrivals, calibration: &calibration, coming: &[] };
+        let found = eta(&state, &Policy::default(), at(NOW), &key(name), known, Draws::default());
         found.expect("it waits").1.not_within_seconds()
     };
     assert_eq!(not_within("fits"), None);
@@ -85,4 +96,62 @@ fn what_came_yesterday_is_expected_to_come_again() {
     let alone = of(&state, "waits", &Arrivals::default(), 3).expect("it waits");
     let crowded = of(&state, "waits", &arrivals, 3).expect("it waits");
     assert!(crowded.p90_seconds > 4 * alone.p90_seconds, "{alone:?} {crowded:?}");
+}
+
+/// Nodes of 8 GPUs that are there so many seconds from now.
+fn coming(names: &[&str], in_seconds: i64, gang: Option<GangKey>) -> Coming {
+    let taint = |gang: &GangKey| Taint {
+        key: "for".into(),
+        value: gang.to_string().into(),
+        effect: TaintEffect::NoSchedule,
+    };
+    Coming {
+        at: at(NOW + in_seconds),
+        nodes: names.iter().map(|name| node(name, "A100", 8)).collect(),
+        kept_for: gang.map(|gang| (gang.clone(), taint(&gang))),
+    }
+}
+
+#[test]
+fn who_waits_for_machines_starts_when_they_are_there_and_nobody_takes_them_from_it() {
+    // One that would take them, if it could, comes after: on the one that is left, or when there is an end.
+    let waits = vec![gang("older", 1, 8, 100), limited(gang("waits", 2, 8, 10), 600)];
+    let state = cluster([node("n0", "A100", 1)], waits);
+    let before = state.dump();
+    let machines = [coming(&["m0", "m1", "m2"], 90, Some(key("waits")))];
+    let start = |name: &str, coming: &[Coming]| {
+        let range = with_coming(&state, name, &Arrivals::default(), coming, 5).expect("it waits");
+        (range.p50_seconds, range.p90_seconds)
+    };
+    // Nobody has learned how late machines are: half as long again, as is the minute around it.
+    assert_eq!(start("waits", &machines), (90, 165));
+    let (older, _) = start("older", &machines);
+    assert!((91..=95).contains(&older), "one of the three machines is left for it: {older}");
+    let two = [coming(&["m0", "m1"], 90, Some(key("waits")))];
+    let (older, _) = start("older", &two);
+    assert!((92..=720).contains(&older), "it waits for an end: {older}");
+    assert!(start("older", &[]).0 > 3_600, "without machines nobody starts");
+    let spare = [coming(&["m0"], 40, None)];
+    assert_eq!(start("older", &spare).0, 40, "spares are for everybody");
+    assert_eq!(state.dump(), before);
+}
+
+#[test]
+fn machines_of_a_gang_that_has_started_elsewhere_never_come() {
+    let runs = limited(running("runs", 8, 100, "n0"), 130);
+    let waits = vec![runs, gang("first", 1, 8, 90), gang("second", 1, 8, 10)];
+    let state = cluster([node("n0", "A100", 8)], waits);
+    let machines = [coming(&["m0"], 60, Some(key("first")))];
+    let range = |name: &str| with_coming(&state, name, &Arrivals::default(), &machines, 5).expect("it waits");
+    assert!(range("first").p50_seconds <= 30, "the node is free before");
+    assert!(range("second").p50_seconds > 60, "{:?}", range("second"));
+}
+
+#[test]
+fn a_machine_that_is_there_and_not_ready_is_ready_with_the_others() {
+    let closed = cluster_model::Node { schedulable: false, ..node("m0", "A100", 8) };
+    let state = cluster([closed], vec![gang("waits", 2, 8, 10)]);
+    let machines = [coming(&["m0", "m1"], 60, Some(key("waits")))];
+    let range = with_coming(&state, "waits", &Arrivals::default(), &machines, 5).expect("it waits");
+    assert_eq!(range.p50_seconds, 60);
 }

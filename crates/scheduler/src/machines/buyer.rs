@@ -9,6 +9,7 @@ use api_types::capacity::CapacityView;
 use capacity::View;
 use capacity::catalogue::{Catalogue, machine};
 use capacity::memory::Memory;
+use forecast::Coming;
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::api::Api;
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{CapacityBackend, Decided, seen};
+use super::{CapacityBackend, Decided, coming, seen};
 use crate::tell::desk::Desk;
 use crate::tell::picture::Picture;
 
@@ -73,7 +74,7 @@ impl Buyer {
     pub async fn run(self, stop: CancellationToken) {
         let mut memory = Memory::default();
         let (mut wait, began) = (Duration::ZERO, Instant::now());
-        self.desk.show_capacity(CapacityView::nothing(true, NOT_YET));
+        self.desk.show_capacity(CapacityView::nothing(true, NOT_YET), Vec::new());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -95,7 +96,7 @@ impl Buyer {
     async fn decide(&self, memory: &mut Memory, began: Instant) -> Option<Duration> {
         let catalogue = Arc::new(catalogue(&self.machine_types));
         let Some(claims) = self.backend.claims() else {
-            self.desk.show_capacity(CapacityView::nothing(false, NO_KARPENTER));
+            self.desk.show_capacity(CapacityView::nothing(false, NO_KARPENTER), Vec::new());
             // At first the list is only on its way.
             if !catalogue.is_empty() && began.elapsed() > PACE_IDLE {
                 self.refuse(catalogue).await;
@@ -103,7 +104,7 @@ impl Buyer {
             return None;
         };
         if catalogue.is_empty() && claims.is_empty() {
-            self.desk.show_capacity(CapacityView::nothing(false, NO_CATALOGUE));
+            self.desk.show_capacity(CapacityView::nothing(false, NO_CATALOGUE), Vec::new());
             return None;
         }
         let picture = self.desk.new_picture(Instant::now() + PICTURE_MAX).await?;
@@ -111,12 +112,12 @@ impl Buyer {
         let taken = std::mem::take(memory);
         let with = Arc::clone(&catalogue);
         let made = tokio::task::spawn_blocking(move || make(&picture, &with, &claims, taken)).await;
-        let Ok((decision, kept, view)) = made else {
+        let Ok(Made { decision, memory: kept, view, coming }) = made else {
             // It panicked, and was logged where it did; what was remembered is lost, as for a new leader.
             return Some(PACE_IDLE);
         };
         *memory = kept;
-        self.desk.show_capacity(view);
+        self.desk.show_capacity(view, coming);
         for launch in &decision.launches {
             info!(launch = %launch.key.purpose, machines = launch.machines.len(), why = launch.why, "Buying machines.");
         }
@@ -136,9 +137,7 @@ impl Buyer {
         let _ = self.decided.send(Decided { decision, catalogue }).await;
         Some(until.unwrap_or(PACE_IDLE).min(if is_busy { PACE } else { PACE_IDLE }))
     }
-}
 
-impl Buyer {
     /// Tells those who would be bought for that nothing can be bought.
     async fn refuse(&self, catalogue: Arc<Catalogue>) {
         let Some(picture) = self.desk.new_picture(Instant::now() + PICTURE_MAX).await else { return };
@@ -158,17 +157,26 @@ impl Buyer {
     }
 }
 
+/// A decision, with what is told of it.
+struct Made {
+    decision: capacity::Decision,
+    memory: Memory,
+    view: CapacityView,
+    coming: Vec<Coming>,
+}
+
 fn make(
     picture: &Picture,
     catalogue: &Catalogue,
     claims: &[capacity::claim::Claim],
     mut memory: Memory,
-) -> (capacity::Decision, Memory, CapacityView) {
+) -> Made {
     let now = Timestamp::now().max(picture.state.now());
     let view = View { state: &picture.state, policy: &picture.policy, catalogue, claims, now };
     let decision = super::decide(&view, &mut memory);
-    let view = seen::view(&decision, claims, &memory, &picture.state, now);
-    (decision, memory, view)
+    let view = seen::view(&decision, claims, &memory, (&picture.state, &picture.plan), now);
+    let coming = coming::coming(&decision, &memory, catalogue, &picture.state, now);
+    Made { decision, memory, view, coming }
 }
 
 /// What can be bought; a machine type that cannot be read is left out, and said so.

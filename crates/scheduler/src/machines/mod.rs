@@ -12,6 +12,7 @@
 //! that answers, nothing is bought, and nothing else suffers.
 
 mod buyer;
+mod coming;
 pub mod karpenter;
 mod karpenter_backend;
 mod seen;

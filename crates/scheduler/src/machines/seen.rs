@@ -1,5 +1,7 @@
 //! A decision about machines, for people. Pure.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use api_types::capacity::{BoughtMachines, CapacityView, GangName, LaunchView, OrderedMachines, RefusedView};
 use capacity::Decision;
 use capacity::catalogue::OfferKey;
@@ -8,15 +10,19 @@ use capacity::holdings::holdings;
 use capacity::launches::UnderWay;
 use capacity::memory::{Memory, Ordered};
 use capacity::money::money;
+use cluster_model::plan::Plan;
 use cluster_model::{ClusterState, GangKey};
 use jiff::Timestamp;
+
+/// What a launch of spares would say itself stands beside it.
+const FOR_SPARES: &str = "so many idle ones are kept, as the MachineType says";
 
 /// All of it, whoever may see it.
 pub fn view(
     decision: &Decision,
     claims: &[Claim],
     memory: &Memory,
-    state: &ClusterState,
+    (state, plan): (&ClusterState, &Plan),
     now: Timestamp,
 ) -> CapacityView {
     let for_gangs =
@@ -39,7 +45,7 @@ pub fn view(
     });
     CapacityView {
         enabled: true,
-        note: None,
+        note: if buying.is_empty() { nothing_because(decision, plan) } else { None },
         decided_at: Some(now.to_string()),
         buying_in_all: count(buying.len()),
         buying,
@@ -48,6 +54,21 @@ pub fn view(
         from_pools: count(decision.from_pools.len()),
         machines: Some(machines.collect()),
     }
+}
+
+/// Why nothing is bought though somebody waits who is not spoken of by name.
+fn nothing_because(decision: &Decision, plan: &Plan) -> Option<String> {
+    let refused: BTreeSet<&GangKey> = decision.refused.iter().map(|refused| &refused.gang).collect();
+    let is_told = |gang: &GangKey| refused.contains(gang) || decision.from_pools.contains(gang);
+    let others = plan.waiting.iter().filter(|waiting| !is_told(&waiting.gang)).count();
+    let which = match (others, refused.is_empty() && decision.from_pools.is_empty()) {
+        (0, _) => return None,
+        (1, true) => "1 gang waits".to_owned(),
+        (1, false) => "1 other gang waits".to_owned(),
+        (others, true) => format!("{others} gangs wait"),
+        (others, false) => format!("{others} other gangs wait"),
+    };
+    Some(format!("{which} for something that no purchase would change: `warpyard why RUN` says for what"))
 }
 
 fn launch(gang: Option<GangName>, under_way: &UnderWay) -> LaunchView {
@@ -59,8 +80,16 @@ fn launch(gang: Option<GangName>, under_way: &UnderWay) -> LaunchView {
         since: under_way.since.to_string(),
         ready_by: under_way.ready_by.to_string(),
         per_hour: money(under_way.price_micros),
-        why: under_way.why.clone(),
+        why: beside(&under_way.why, &under_way.machines, under_way.price_micros),
     }
+}
+
+/// Why, without what is told beside it: the machines and their price.
+fn beside(why: &str, machines: &BTreeMap<OfferKey, u32>, price_micros: i64) -> String {
+    let machines: Vec<String> = machines.iter().map(|(offer, count)| format!("{count} × {offer}")).collect();
+    let rest = why.strip_prefix(&machines.join(", ")).unwrap_or(why);
+    let rest = rest.strip_prefix(&format!(" at {} an hour", money(price_micros))).unwrap_or(rest);
+    rest.trim_start().to_owned()
 }
 
 /// Spares on their way; nobody waits for them, so they are under way for nobody.
@@ -79,7 +108,7 @@ fn spares(key: &LaunchKey, ordered: &Ordered, claims: &[Claim]) -> Option<Launch
         since: at.to_string(),
         ready_by: launch.ready_by.to_string(),
         per_hour: money(launch.price_micros),
-        why: launch.why.clone(),
+        why: FOR_SPARES.to_owned(),
     })
 }
 
@@ -120,11 +149,12 @@ mod tests {
     use capacity::catalogue::{OfferKey, OfferPlace};
     use capacity::claim::{Claim, Launch, LaunchKey, Purpose};
     use capacity::memory::{Memory, Ordered};
+    use cluster_model::plan::Plan;
     use cluster_model::{Change, ClusterState, GangKey, Pod, PodKey};
     use jiff::Timestamp;
     use serde_json::json;
 
-    use super::view;
+    use super::{FOR_SPARES, beside, view};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -162,6 +192,51 @@ mod tests {
         }
     }
 
+    /// A plan after which so many gangs wait.
+    fn plan(gangs: usize) -> Plan {
+        let mut state = ClusterState::default();
+        for number in 0..gangs {
+            let (name, gang) = (format!("waits-{number}"), GangKey::new("nlp", format!("waits-{number}")));
+            state.apply(Change::Pod(Pod::new(PodKey::new("nlp", name.clone(), name), gang)));
+        }
+        placement::plan(&mut state, &placement::Policy::default(), at(100))
+    }
+
+    #[test]
+    fn if_nothing_is_bought_though_gangs_wait_it_is_said_that_they_wait_for_something_else() {
+        let note = |decision: &Decision, gangs| {
+            let (state, memory) = (ClusterState::default(), Memory::default());
+            view(decision, &[], &memory, (&state, &plan(gangs)), at(101)).note
+        };
+        let starts_with = |note: Option<String>, text: &str| note.is_some_and(|note| note.starts_with(text));
+        assert_eq!(note(&Decision::default(), 0), None);
+        assert!(starts_with(note(&Decision::default(), 1), "1 gang waits for something"));
+        assert!(starts_with(note(&Decision::default(), 3), "3 gangs wait for something"));
+        let refused = Refused { gang: GangKey::new("nlp", "waits-0"), why: "dear".to_owned() };
+        let decision = Decision {
+            refused: vec![refused],
+            from_pools: [GangKey::new("nlp", "waits-1")].into(),
+            ..Decision::default()
+        };
+        assert_eq!(note(&decision, 2), None, "they are told of by themselves");
+        assert!(starts_with(note(&decision, 3), "1 other gang waits"));
+        let gang = Purpose::Gang(GangKey::new("nlp", "waits-0"));
+        let under_way = launch(gang, 2).under_way(at(100)).into_iter().collect();
+        assert_eq!(note(&Decision { under_way, ..Decision::default() }, 3), None, "something is bought");
+    }
+
+    #[test]
+    fn why_does_not_repeat_what_stands_beside_it() {
+        let offer = launch(Purpose::Spare("h100".into()), 1).machines[0].0.clone();
+        let machines = [(offer, 2)].into();
+        for (why, expected) in [
+            ("2 × spot h100 in a/r1 at 58.80 an hour for 2 members of 8 GPUs", "for 2 members of 8 GPUs"),
+            ("ordered by a scheduler that led before", "ordered by a scheduler that led before"),
+        ] {
+            assert_eq!(beside(why, &machines, 58_800_000), expected);
+        }
+    }
+
     #[test]
     fn a_decision_is_told_with_for_whom_and_why_and_at_what_price() {
         let (train, refused) = (GangKey::new("nlp", "train-1"), GangKey::new("nlp", "big"));
@@ -179,7 +254,8 @@ mod tests {
             from_pools: [GangKey::new("nlp", "one")].into(),
             ..Decision::default()
         };
-        let told = serde_json::to_value(view(&decision, &claims, &memory, &state, at(101))).unwrap();
+        let told =
+            serde_json::to_value(view(&decision, &claims, &memory, (&state, &plan(0)), at(101))).unwrap();
         let machines = |count| {
             json!([{
                 "count": count, "machineType": "h100", "capacityType": "spot", "zone": "a", "rack": "r1",
@@ -195,7 +271,7 @@ mod tests {
                     "since": "1970-01-01T00:01:40Z", "readyBy": "1970-01-01T00:02:40Z",
                 },
                 {
-                    "machines": machines(1), "ready": 1, "of": 1, "perHour": "29.40", "why": "because",
+                    "machines": machines(1), "ready": 1, "of": 1, "perHour": "29.40", "why": FOR_SPARES,
                     "since": "1970-01-01T00:01:40Z", "readyBy": "1970-01-01T00:02:40Z",
                 },
             ],

@@ -8,6 +8,7 @@ use std::time::Duration;
 use api_types::capacity::CapacityView;
 use api_types::outlook::StartForecast;
 use cluster_model::GangKey;
+use forecast::Coming;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -51,6 +52,7 @@ struct Inner {
     forecasts: BTreeMap<GangKey, (Instant, StartForecast)>,
     by_age: VecDeque<GangKey>,
     capacity: Option<Arc<CapacityView>>,
+    coming: Arc<[Coming]>,
 }
 
 impl Desk {
@@ -138,9 +140,24 @@ impl Desk {
         }
     }
 
-    /// Puts what was decided about machines on the desk.
-    pub fn show_capacity(&self, capacity: CapacityView) {
-        self.lock().capacity = Some(Arc::new(capacity));
+    /// Puts what was decided about machines on the desk, with the machines that are on their way. What was worked out for a
+    /// gang before its machines were ordered, or while they were still expected, holds no more.
+    pub fn show_capacity(&self, capacity: CapacityView, coming: Vec<Coming>) {
+        let mut inner = self.lock();
+        inner.capacity = Some(Arc::new(capacity));
+        let gangs = |coming: &[Coming]| -> BTreeSet<GangKey> {
+            coming.iter().filter_map(|it| it.gang().cloned()).collect()
+        };
+        let (before, now) = (gangs(&inner.coming), gangs(&coming));
+        for gang in before.symmetric_difference(&now) {
+            inner.forecasts.remove(gang);
+        }
+        inner.coming = coming.into();
+    }
+
+    /// Machines that are on their way.
+    pub fn coming(&self) -> Arc<[Coming]> {
+        Arc::clone(&self.lock().coming)
     }
 
     /// What was decided last about machines; `None` where nobody decides.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use api_types::outlook::{Offer, StartForecast};
 use cluster_model::GangKey;
 use cluster_model::plan::{WaitReason, WaitingGang};
-use forecast::{Change, Draws, changes, eta};
+use forecast::{Change, Coming, Draws, Known, changes, eta};
 use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -60,12 +60,14 @@ fn look_ahead(desk: &Desk, picture: &Picture, gang: &GangKey) -> Option<StartFor
     let waiting = picture.plan.waiting.iter().find(|waiting| waiting.gang == *gang)?;
     let would_start_now = changes(state, policy, now, gang).iter().map(offer).collect();
     let mut told = StartForecast { would_start_now, ..no_start(picture) };
-    if is_stuck(waiting) {
+    let coming = desk.coming();
+    if is_stuck(waiting) && !may_be_helped(waiting, &coming) {
         return Some(told);
     }
     let draws = Draws { seed: picture.plan.generation, ..Draws::default() };
     let calibration = desk.outcomes().calibration();
-    let (range, forecast) = eta(state, policy, now, gang, (&picture.arrivals, &calibration), draws)?;
+    let known = Known { arrivals: &picture.arrivals, calibration: &calibration, coming: &coming };
+    let (range, forecast) = eta(state, policy, now, gang, known, draws)?;
     told.not_within_seconds = forecast.not_within_seconds();
     if told.not_within_seconds.is_none() {
         (told.p50_seconds, told.p90_seconds) = (Some(range.p50_seconds), Some(range.p90_seconds));
@@ -74,9 +76,17 @@ fn look_ahead(desk: &Desk, picture: &Picture, gang: &GangKey) -> Option<StartFor
     Some(told)
 }
 
-/// Whether something other than time must change: in no future does the gang start, and to find that out takes longest.
+/// Whether something other than time must change: in no future does the gang start, and to find that out takes longest. Whose
+/// machines are coming waits for nothing else.
 pub(super) fn is_stuck(gang: &WaitingGang) -> bool {
-    gang.reasons.first().is_some_and(is_not_for_time)
+    let is_served = gang.reasons.iter().any(|reason| matches!(reason, WaitReason::MachinesComing { .. }));
+    !is_served && gang.reasons.first().is_some_and(is_not_for_time)
+}
+
+/// Whether machines that are on their way may be what a gang lacks, be they its own or those of others.
+fn may_be_helped(gang: &WaitingGang, coming: &[Coming]) -> bool {
+    let first = gang.reasons.first();
+    !coming.is_empty() && first.is_some_and(lacks_such_nodes)
 }
 
 /// What is known of the start of a gang that is stuck, before anybody looked for what would start it.
@@ -104,9 +114,13 @@ fn is_not_for_time(reason: &WaitReason) -> bool {
                 | WaitReason::SeveralQueues { .. }
                 | WaitReason::QueueCycle { .. }
                 | WaitReason::QueueTooDeep { .. }
-                | WaitReason::NoSuchGpuType { .. }
-                | WaitReason::TooLargeForAnyNode { .. }
         )
+        || lacks_such_nodes(reason)
+}
+
+/// Whether no node could ever take it, were it empty.
+fn lacks_such_nodes(reason: &WaitReason) -> bool {
+    matches!(reason, WaitReason::NoSuchGpuType { .. } | WaitReason::TooLargeForAnyNode { .. })
 }
 
 fn offer(change: &Change) -> Offer {

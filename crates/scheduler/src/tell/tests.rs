@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use api_types::capacity::{CapacityView, GangName, RefusedView};
 use api_types::outlook::{LineQuery, StartForecast};
-use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
+use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Taint, TaintEffect};
+use forecast::Coming;
 use jiff::Timestamp;
 use placement::Policy;
 use prometheus_client::metrics::counter::Counter;
@@ -174,7 +175,7 @@ fn of_machines_everybody_is_told_what_is_decided_or_that_nobody_decides() {
         machines: Some(Vec::new()),
         ..CapacityView::default()
     };
-    desk.show_capacity(decided);
+    desk.show_capacity(decided, Vec::new());
     let told = capacity(desk.capacity().as_deref(), &ours);
     assert_eq!((told.refused, told.refused_in_all), (vec![refused("ours")], 3));
     assert!(told.enabled && told.machines.is_some());
@@ -198,6 +199,43 @@ async fn the_forecast_thread_answers_and_forgets_who_does_not_wait() {
     let offers: Vec<_> = made.would_start_now.iter().map(|offer| offer.message.as_str()).collect();
     assert_eq!(offers, ["with 2 GPUs per member"]);
     assert_eq!(desk.forecast_by(&GangKey::new("team", "runs"), soon()).await, None);
+    stop.cancel();
+}
+
+/// A node of 16 GPUs for the one that is too large for any node, in two minutes.
+fn a_large_node_comes() -> Vec<Coming> {
+    let allocatable = Resources { gpus: 16, pods: 20, ..Resources::default() };
+    let taint = Taint { key: "for".into(), value: "large".into(), effect: TaintEffect::NoSchedule };
+    vec![Coming {
+        at: at(NOW + 120),
+        nodes: vec![Node { gpu_type: Some("H100".into()), allocatable, ..Node::new("comes") }],
+        kept_for: Some((GangKey::new("team", "large"), taint)),
+    }]
+}
+
+#[tokio::test]
+async fn who_waits_for_machines_starts_when_they_should_be_ready_and_is_told_so_at_once() {
+    let desk = Arc::<Desk>::default();
+    picture(&desk).await;
+    let stop = CancellationToken::new();
+    forecaster::start(Arc::clone(&desk), Counter::default(), stop.clone()).expect("a thread");
+    let expected = |name: &'static str| {
+        let desk = Arc::clone(&desk);
+        async move {
+            let soon = Instant::now() + Duration::from_mins(1);
+            let told = desk.forecast_by(&GangKey::new("team", name), soon).await.expect("it waits");
+            (told.p50_seconds, told.not_within_seconds)
+        }
+    };
+    assert_eq!(expected("large").await, (None, None), "there is no such node");
+    desk.show_capacity(CapacityView::default(), a_large_node_comes());
+    assert_eq!(expected("large").await, (Some(120), None));
+    let (second, _) = expected("second").await;
+    assert!(second.is_some_and(|second| second <= 121), "what is left of it is for others: {second:?}");
+    desk.show_capacity(CapacityView::default(), a_large_node_comes());
+    assert!(desk.forecast(&GangKey::new("team", "large")).is_some(), "nothing is new");
+    desk.show_capacity(CapacityView::default(), Vec::new());
+    assert_eq!(expected("large").await, (None, None), "nothing comes any more");
     stop.cancel();
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use cluster_model::plan::Plan;
 use cluster_model::{ClusterState, GangKey};
-use forecast::{Arrivals, Calibration, Draws, Forecast, Range, eta};
+use forecast::{Arrivals, Calibration, Draws, Forecast, Known, Range, eta};
 use jiff::Timestamp;
 use placement::Policy;
 
@@ -160,9 +160,9 @@ impl Watch for Forecaster<'_> {
 
 impl Forecaster<'_> {
     fn forecast(&mut self, state: &ClusterState, now: Timestamp, number: u32, gang: &GangKey) {
-        let learned = (&self.arrivals, &self.calibration);
+        let known = Known { arrivals: &self.arrivals, calibration: &self.calibration, coming: &[] };
         let draws = Draws { seed: self.seed ^ u64::from(number) << 20, ..Draws::default() };
-        let Some((range, forecast)) = eta(state, &self.policy, now, gang, learned, draws) else { return };
+        let Some((range, forecast)) = eta(state, &self.policy, now, gang, known, draws) else { return };
         self.open.insert(number, forecast);
         let naive = [0, 1].map(|which| {
             let waits = self.teams.get(&gang.namespace).map(|waits| &waits[which]);

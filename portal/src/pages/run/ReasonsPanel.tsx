@@ -1,6 +1,9 @@
+import { Link } from "@tanstack/react-router";
+
 import type { Reason } from "../../api/types";
 import { Icon } from "../../components/Icon";
 import { formatCount } from "../../format/number";
+import { asSentence } from "../../format/sentence";
 
 const NUMBERS = [
   ["asks", "asks"],
@@ -8,6 +11,9 @@ const NUMBERS = [
   ["holds", "queue holds"],
   ["bound", "queue may hold"],
 ] as const;
+
+/** Reasons that are of machines being bought, or not. */
+const OF_MACHINES = ["MachinesComing", "NoMachines"];
 
 /** Why the run waits: every reason that holds, with its numbers, the most binding first. */
 export function ReasonsPanel({ reasons }: { reasons: readonly Reason[] }) {
@@ -21,8 +27,13 @@ export function ReasonsPanel({ reasons }: { reasons: readonly Reason[] }) {
           <li key={`${reason.code} ${reason.queue ?? ""} ${reason.resource ?? ""}`} className="reason">
             <Icon name={reason.never ? "warning" : "clock"} />
             <div>
-              <p className="reason-message">{sentence(reason.message)}</p>
+              <p className="reason-message">{asSentence(reason.message)}</p>
               {reason.never && <p className="reason-never">Waiting will not help: the run must change.</p>}
+              {OF_MACHINES.includes(reason.code) && (
+                <p>
+                  <Link to="/capacity">What is being bought</Link>
+                </p>
+              )}
               <p className="soft reason-numbers">
                 <code>{reason.code}</code>
                 {NUMBERS.map(([key, label]) => {
@@ -41,9 +52,4 @@ export function ReasonsPanel({ reasons }: { reasons: readonly Reason[] }) {
       </ul>
     </section>
   );
-}
-
-/** Messages begin in lower case, as they continue a line of the command line. */
-function sentence(message: string): string {
-  return message.charAt(0).toUpperCase() + message.slice(1);
 }

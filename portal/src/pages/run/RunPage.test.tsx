@@ -58,6 +58,19 @@ test("every reason to wait is told with its numbers", async () => {
   expect(screen.getByText(/Waiting will not help/)).toBeDefined();
 });
 
+test("who waits for machines is led to what is being bought, and nobody else is", async () => {
+  const reason = { code: "NotEnoughGpus", message: "no free GPUs", never: false };
+  answers(RUN, aRunView({ reasons: [reason] }));
+  const { queryClient } = open("/runs/nlp/llama");
+  await screen.findByText("No free GPUs");
+  expect(screen.queryByRole("link", { name: "What is being bought" })).toBeNull();
+  const coming = { code: "MachinesComing", message: "4 machines are on their way", never: false };
+  answers(RUN, aRunView({ reasons: [reason, coming] }));
+  await queryClient.invalidateQueries();
+  const link = await screen.findByRole("link", { name: "What is being bought" });
+  expect(link.getAttribute("href")).toBe("/capacity");
+});
+
 test("a run that waits shows its place, its start and what would start it now", async () => {
   answers(RUN, aRunView());
   const outlook = {
