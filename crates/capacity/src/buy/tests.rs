@@ -242,7 +242,8 @@ fn while_orders_are_not_taken_up_nothing_is_ordered_and_who_waits_is_told() {
     let (state, catalogue) = (state(members("train", 3, 8)), catalogue([machine("h100")]));
     let mut memory = Memory::default();
     memory.not_taken_up(at(999));
-    let expected = "team/train refused: the last order was not taken up: does Karpenter run? It is tried again soon";
+    let expected =
+        "team/train refused: the last order was not taken up: does Karpenter run? It is tried again soon";
     assert_eq!(words(&buys(&state, &catalogue, &memory)), [expected]);
     let mut long_ago = Memory::default();
     long_ago.not_taken_up(at(900));

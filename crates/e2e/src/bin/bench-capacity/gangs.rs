@@ -72,7 +72,8 @@ fn print(size: Size, gangs: usize, ours: &Findings, theirs: &Findings) {
         GONE.as_secs()
     );
     figures::print("capacity.unpaid_bound_violations", count(ours.violations()), "tries", &bound);
-    let of = format!("paid for before the gang was whole; {:.0} of them in failed tries", ours.failed_seconds);
+    let of =
+        format!("paid for before the gang was whole; {:.0} of them in failed tries", ours.failed_seconds);
     figures::print("capacity.wasted_node_seconds", ours.wasted_seconds, "node-s", &of);
     let of = format!(
         "the same faults, Karpenter's own path; {} of {gangs} gangs were whole within {} s, and paid for no longer",

@@ -36,8 +36,7 @@ async fn one_node_and_one_zone() -> anyhow::Result<TestCluster> {
 async fn says_why(client: &Client, name: &str, words: &str) -> anyhow::Result<()> {
     wait::until(&format!("{name} says {words:?}"), BOUND, || async {
         let waiting = run_status(client, TEAM, name).await?.waiting.unwrap_or_default();
-        let says =
-            waiting.reasons.iter().any(|it| it.code == "NoMachines" && it.message.contains(words));
+        let says = waiting.reasons.iter().any(|it| it.code == "NoMachines" && it.message.contains(words));
         Ok(says.then_some(()))
     })
     .await

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::ensure;
-use api_types::run::RunPhase;
 use api_types::MachineType;
+use api_types::run::RunPhase;
 use e2e::machines::billed;
 use e2e::objects::{create_run, run};
 use e2e::observe::phase_reached;
@@ -30,8 +30,11 @@ async fn demand_that_comes_and_goes_is_bought_for_once_and_idle_machines_go_but_
         create_run(&client, TEAM, &name, run(TEAM, 2, 8, Some("3s"))).await?;
         phase_reached(&client, TEAM, &name, RunPhase::Succeeded).await?;
     }
-    let launches: BTreeSet<String> =
-        karpenter.lives()?.iter().filter_map(|life| Some(life.claim.rsplit_once('-')?.0.to_owned())).collect();
+    let launches: BTreeSet<String> = karpenter
+        .lives()?
+        .iter()
+        .filter_map(|life| Some(life.claim.rsplit_once('-')?.0.to_owned()))
+        .collect();
     ensure!(launches.len() == 1, "the machines of the first round served them all: {launches:?}");
 
     // One is to be kept from now on, the other one is idle.

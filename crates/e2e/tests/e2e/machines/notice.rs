@@ -23,7 +23,10 @@ async fn a_gang_whose_machine_is_taken_back_leaves_within_the_notice_and_goes_on
     create_run(&client, TEAM, "train", RunSpec { spot: Some(true), grace_seconds: Some(2), ..spec }).await?;
     members_run(&client, "train", 2).await?;
     let bought = billed(karpenter)?;
-    ensure!(bought.iter().all(|it| it.offer.capacity_type == "spot"), "the cheapest for who asks: {bought:?}");
+    ensure!(
+        bought.iter().all(|it| it.offer.capacity_type == "spot"),
+        "the cheapest for who asks: {bought:?}"
+    );
     let first = pods(&client, TEAM).await?;
     let struck = first.first().and_then(node_of).context("its first member has a node")?.to_owned();
     let deadline = karpenter.notice(&struck, NOTICE).await?;

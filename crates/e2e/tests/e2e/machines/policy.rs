@@ -14,7 +14,8 @@ use super::{BOUND, cluster_with};
 use crate::fence::{says, two_schedulers};
 
 const NODE: &str = "node-0";
-const NOTHING_ELSE: &str = "refused: the scheduler takes nothing off a node but the taint warpyard.dev/for-gang";
+const NOTHING_ELSE: &str =
+    "refused: the scheduler takes nothing off a node but the taint warpyard.dev/for-gang";
 const ONLY_ITS_OWN: &str = "refused: the scheduler gives back only machines that it bought";
 const FOR_WHICH: &str = "refused: the scheduler says of every machine that it buys for which launch it is";
 

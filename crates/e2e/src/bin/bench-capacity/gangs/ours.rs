@@ -34,7 +34,12 @@ pub async fn run(size: Size, gangs: &[Gang]) -> anyhow::Result<Findings> {
     let all = slots::run(&client, gangs, |slot, gang, sight| start(client.clone(), slot, gang, sight));
     let ended = scheduler.while_alive(all).await?;
     yard.until_empty(IDLE_BOUND).await?;
-    println!("{} gangs in {:?}; the scheduler ended {} times", gangs.len(), began.elapsed(), scheduler.restarts);
+    println!(
+        "{} gangs in {:?}; the scheduler ended {} times",
+        gangs.len(),
+        began.elapsed(),
+        scheduler.restarts
+    );
     let (record, mut found) = (karpenter.record()?, Findings::default());
     for (gang, whole) in ended {
         found.whole += usize::from(whole.is_some());
