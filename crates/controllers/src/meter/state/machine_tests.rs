@@ -140,11 +140,7 @@ fn a_machine_is_paid_for_until_it_is_told_to_end_whether_a_node_stood_for_it_or_
     state.claim_event(&Event::Delete(claim(Some("node-0"), &ending)), at(131));
     let [own, of_node] = flush(&mut state).try_into().unwrap();
     assert_eq!(own.ended, Some(End::Certain(at(40))));
-    assert_eq!(
-        of_node.ended,
-        Some(End::Provisional(at(130))),
-        "its end was seen before the two were brought together"
-    );
+    assert_eq!(of_node.ended, Some(End::Certain(at(90))), "also if all of it is seen at once");
     // Seen as it happens, one after the other.
     let mut state = State::default();
     state.node_event(&Event::Apply(node()), at(41));
