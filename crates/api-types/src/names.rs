@@ -118,6 +118,8 @@ pub const LAUNCH_SIZE_ANNOTATION: &str = "warpyard.dev/launch-size";
 pub const MACHINE_TYPE_ANNOTATION: &str = "warpyard.dev/machine-type";
 /// Annotation on `NodeClaim`s of ours, and by them on nodes: the price that is paid, in millionths of the currency per hour.
 pub const PRICE_ANNOTATION: &str = "warpyard.dev/price-per-hour-micros";
+/// Annotation on `NodeClaim`s of ours for spot machines, and by them on nodes: what the same machine costs on demand, likewise.
+pub const ON_DEMAND_PRICE_ANNOTATION: &str = "warpyard.dev/on-demand-price-per-hour-micros";
 /// Annotation on pods: with `true`, spot machines are bought for the gang; with `false`, it is not placed on any. Without it
 /// none are bought, and those that are there do as well as others.
 pub const SPOT_ANNOTATION: &str = "warpyard.dev/spot";

@@ -343,7 +343,7 @@ pub struct ObjectName {
 }
 
 /// A sum of money and GPU time. Money is a decimal of the report's currency, rounded to six places only here.
-#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
     /// Money so far.
@@ -355,6 +355,12 @@ pub struct Cost {
     /// Those of them that no price sheet has a price for.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unpriced_gpu_seconds: i64,
+    /// What it would have cost more if spot machines had been bought on demand; absent if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spot_saved: Option<String>,
+    /// What of the amount interruptions cost: work that was lost, and what started once more; absent if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interruptions: Option<String>,
 }
 
 /// What GPU time was good for.
@@ -366,6 +372,8 @@ pub enum UsageClass {
     Starting,
     /// The containers ran, and a later attempt had to do it again: it began from a checkpoint of before.
     Lost,
+    /// The machine was bought for a run, and was not open to pods yet.
+    NodeStarting,
     /// Nobody held them.
     NodeIdle,
 }

@@ -16,6 +16,13 @@ pub fn run_cost(view: &RunCostView) -> String {
     let currency = view.currency.as_deref();
     let mut text = labelled("Run", &clean(&format!("{}/{}", view.namespace, view.name)));
     text.push_str(&labelled("Cost", &so_far(view).unwrap_or_else(|| "nothing yet".to_owned())));
+    if let Some(currency) = currency.map(clean) {
+        let told = [("Spot saved", &view.total.spot_saved), ("Interrupted", &view.total.interruptions)];
+        for (label, amount) in told.into_iter().filter_map(|(label, amount)| Some((label, amount.as_ref()?)))
+        {
+            text.push_str(&labelled(label, &format!("{} {currency}", rounded(amount))));
+        }
+    }
     text.push_str(&labelled("GPU-hours", &gpu_hours(view.total.gpu_seconds)));
     text.push_str(&labelled("As of", &clean(&view.as_of)));
     if !view.classes.is_empty() {
@@ -76,17 +83,24 @@ pub fn report(report: &CostReport) -> String {
         // Stable: rows that cost the same stay in the order of their keys.
         rows.sort_by_key(|row| Reverse((number(&row.cost.amount), row.cost.gpu_seconds)));
     }
+    let with_saved = currency.is_some() && report.total.spot_saved.is_some();
+    let with_interruptions = currency.is_some() && report.total.interruptions.is_some();
+    let if_any = |amount: &Option<String>| amount.as_deref().map_or_else(none, rounded);
     let line = |name: String, cost: &Cost| {
         let mut line = vec![name];
         line.extend(numbers(cost, currency));
+        line.extend(with_saved.then(|| if_any(&cost.spot_saved)));
+        line.extend(with_interruptions.then(|| if_any(&cost.interruptions)));
         line.extend(with_unpriced.then(|| gpu_hours(cost.unpriced_gpu_seconds)));
         line
     };
     let total = line("TOTAL".to_owned(), &report.total);
     let lines = rows.into_iter().map(|row| line(key(report.by, row), &row.cost)).chain([total]);
     let by = format!("{:?}", report.by).to_uppercase();
-    let unpriced: &[&str] = if with_unpriced { &["WITHOUT PRICE"] } else { &[] };
-    aligned_table(header(&by, currency, unpriced), lines, &[1, 2, 3, 4])
+    let columns =
+        [("SPOT SAVED", with_saved), ("INTERRUPTIONS", with_interruptions), ("WITHOUT PRICE", with_unpriced)];
+    let more: Vec<_> = columns.into_iter().filter_map(|(name, is_shown)| is_shown.then_some(name)).collect();
+    aligned_table(header(&by, currency, &more), lines, &[1, 2, 3, 4, 5, 6])
 }
 
 /// What a report leaves open, and what to do about it.

@@ -5,7 +5,7 @@ use api_types::rest::{
 use super::{remarks, report, run_cost, so_far, watch_line};
 
 fn cost(amount: &str, per_hour: &str, gpu_seconds: i64) -> Cost {
-    Cost { amount: amount.to_owned(), per_hour: per_hour.to_owned(), gpu_seconds, unpriced_gpu_seconds: 0 }
+    Cost { amount: amount.to_owned(), per_hour: per_hour.to_owned(), gpu_seconds, ..Cost::default() }
 }
 
 fn running() -> RunCostView {
@@ -53,6 +53,34 @@ fn the_cost_of_a_run_is_one_screen() {
 
     ATTEMPT   COST (USD)   USD/H   GPU-HOURS
     1             194.55   95.68        65.1
+    ");
+}
+
+#[test]
+fn a_run_says_what_spot_saved_and_what_interruptions_cost() {
+    let mut view = running();
+    view.total.spot_saved = Some("311.4".to_owned());
+    view.total.interruptions = Some("3.189333".to_owned());
+    let text = run_cost(&view);
+    assert!(text.contains("\nSpot saved  311.40 USD\nInterrupted 3.19 USD\nGPU-hours"), "{text}");
+    view.total.spot_saved = Some("-2".to_owned());
+    assert!(run_cost(&view).contains("\nSpot saved  -2.00 USD\n"), "spot may be the dearer one");
+    view.currency = None;
+    assert!(!run_cost(&view).contains("Spot"), "of which currency?");
+}
+
+#[test]
+fn a_report_has_columns_for_spot_and_interruptions_only_where_there_are_any() {
+    let saved = Cost { spot_saved: Some("12.5".to_owned()), ..cost("8", "0", 7_200) };
+    let lost = Cost { interruptions: Some("0.75".to_owned()), ..cost("2", "0", 3_600) };
+    let items = vec![row(Some("nlp/a"), saved.clone()), row(Some("nlp/b"), lost.clone())];
+    let total =
+        Cost { spot_saved: saved.spot_saved, interruptions: lost.interruptions, ..cost("10", "0", 10_800) };
+    insta::assert_snapshot!(report(&report_of(CostGrouping::Run, total, items)), @r"
+    RUN     COST (USD)   USD/H   GPU-HOURS   SPOT SAVED   INTERRUPTIONS
+    nlp/a         8.00       -         2.0        12.50               -
+    nlp/b         2.00       -         1.0            -            0.75
+    TOTAL        10.00       -         3.0        12.50            0.75
     ");
 }
 

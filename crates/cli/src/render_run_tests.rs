@@ -114,7 +114,7 @@ fn show_says_all_that_is_known() {
             amount: "12.34".to_owned(),
             per_hour: "2.99".to_owned(),
             gpu_seconds: 14_858,
-            unpriced_gpu_seconds: 0,
+            ..Cost::default()
         },
         classes: vec![],
         attempts: vec![],

@@ -280,12 +280,15 @@ pub struct SlimNode {
     pub status: SlimNodeStatus,
 }
 
-/// What keeps pods off a node.
+/// What keeps pods off a node, and which machine it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(default)]
 pub struct SlimNodeSpec {
     /// Whether it is cordoned.
     pub unschedulable: bool,
+    /// The cloud's address of its machine.
+    #[serde(rename = "providerID")]
+    pub provider_id: Option<String>,
     /// Its taints.
     #[serde(deserialize_with = "null_is_default")]
     pub taints: Vec<SlimTaint>,

@@ -1,8 +1,8 @@
 //! The meter: what pods and nodes used goes into the ledger, to the second, whoever dies meanwhile.
 //!
 //! ```text
-//!   watch pods, nodes ─► observe (pure) ─► state (pure): joined records, what the ledger may not have
-//!                                            │ flush, twice a second at most
+//!   watch pods, nodes ─► observe (pure) ┬► state (pure): joined records, what the ledger may not have
+//!   watch our claims ─► machine (pure) ─┘    │ flush, twice a second at most
 //!   watch runs ─► lost (pure) ────────────►  ├─► Ledger::record_lost: what attempts did in vain
 //!   watch price sheets ─► prices (pure) ──►  ├─► Ledger::record ─► Ledger::post
 //!   watch queues ─► queues (pure) ────────►  ├─► finalizer: pods whose end is recorded may go
@@ -16,6 +16,7 @@
 pub mod finalizer;
 mod flush;
 pub mod lost;
+pub mod machine;
 pub mod metrics;
 pub mod observe;
 pub mod prices;
@@ -24,24 +25,32 @@ pub mod spend;
 pub mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use api_types::{PriceSheet, Queue, Run};
-use cluster_convert::{SlimNode, SlimPod};
+use api_types::{PriceSheet, Queue, Run, names};
+use cluster_convert::{Readable, SlimNode, SlimPod};
 use costing::Moment;
 use futures::StreamExt;
 use jiff::Timestamp;
-use kube::api::Api;
+use kube::api::{Api, ListParams};
 use kube::runtime::watcher::{self, Event};
 use store::Ledger;
 use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use self::lost::Lost;
+use self::machine::NodeClaim;
 use self::metrics::Metrics;
 use self::prices::Sheets;
 use self::queues::Queues;
 use self::state::State;
 use crate::watches::{objects, whole_objects};
+
+/// From one look for NodeClaims to the next, as long as there are none to be seen: whoever installs Karpenter waits no longer
+/// than that for its bill to begin with launches.
+const CLAIMS_PACE: Duration = Duration::from_mins(1);
 
 /// What the watches have said, shared with the one who writes it down.
 #[derive(Debug)]
@@ -124,7 +133,12 @@ impl Meter {
     /// Watches and writes until `stop` is cancelled.
     pub async fn run(self: Arc<Self>, client: kube::Client, ledger: Ledger, stop: CancellationToken) {
         let watches = async {
-            tokio::join!(self.watch_nodes(&client), self.watch_queues(&client), self.watch_sheets(&client));
+            tokio::join!(
+                self.watch_nodes(&client),
+                self.watch_claims(&client),
+                self.watch_queues(&client),
+                self.watch_sheets(&client)
+            );
         };
         tokio::select! {
             () = stop.cancelled() => {}
@@ -141,6 +155,34 @@ impl Meter {
             .for_each(|event| async move {
                 lock(&self.state).node_event(&event, now());
                 self.saw(|sight| &mut sight.nodes, &event);
+            })
+            .await;
+    }
+
+    /// Machines that we bought. Where there is no Karpenter, or we may not see its claims, there are none, and nothing else
+    /// depends on it.
+    async fn watch_claims(&self, client: &kube::Client) {
+        let api: Api<Readable<NodeClaim>> = Api::all(client.clone());
+        let mut is_told = false;
+        while let Err(error) = api.list(&ListParams::default().limit(1)).await {
+            if !is_told {
+                info!(%error, "No NodeClaims to be seen: machines are charged from Node to Node.");
+                is_told = true;
+            }
+            sleep(CLAIMS_PACE).await;
+        }
+        let ours = watcher::Config::default().labels(names::LAUNCH_LABEL);
+        whole_objects::<NodeClaim>(client.clone(), ours)
+            .for_each(|event| async move {
+                let (dirty, has_work) = {
+                    let mut state = lock(&self.state);
+                    state.claim_event(&event, now());
+                    (state.dirty_count(), state.has_work())
+                };
+                self.metrics.dirty(dirty);
+                if has_work {
+                    self.wake.notify_one();
+                }
             })
             .await;
     }

@@ -21,8 +21,16 @@ pub enum Class {
     Starting,
     /// The containers ran, and what they did is in no checkpoint that a later attempt loaded.
     Lost,
+    /// The machine was bought, and is not open to pods yet.
+    NodeStarting,
     /// Nobody holds it.
     NodeIdle,
+}
+
+impl Class {
+    /// Each of them.
+    pub const ALL: [Self; 5] =
+        [Self::Productive, Self::Starting, Self::Lost, Self::NodeStarting, Self::NodeIdle];
 }
 
 /// Who or what a line is about.
@@ -34,7 +42,7 @@ pub enum Subject {
     Idle,
 }
 
-/// Who is charged; all empty for idle nodes.
+/// Who is charged; all empty for idle nodes and for spares that start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attribution {
     /// The tenant.
@@ -70,6 +78,8 @@ pub struct Line {
     pub attribution: Attribution,
     /// Cost per second; `None` if the node has no price then, which is an error that people must mend.
     pub rate: Option<Amount>,
+    /// What a second would have cost more on demand: above zero only on spot machines that we bought.
+    pub saved_rate: Amount,
 }
 
 /// What is in use now: it grows by `rate` with every second until it becomes a [`Line`].
@@ -108,6 +118,21 @@ pub struct Fold {
     pub problems: Vec<Problem>,
 }
 
+impl Attribution {
+    /// Joins two words on who is charged. They never differ but in how much they tell; if they did, the greater would count.
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
+        Self {
+            namespace: self.namespace.max(other.namespace),
+            pod: self.pod.max(other.pod),
+            run: self.run.max(other.run),
+            attempt: self.attempt.max(other.attempt),
+            queue: self.queue.max(other.queue),
+            user: self.user.max(other.user),
+        }
+    }
+}
+
 impl Line {
     /// How many seconds.
     pub fn seconds(&self) -> i64 {
@@ -122,5 +147,21 @@ impl Line {
     /// What it costs; `None` without a price.
     pub fn amount(&self) -> Option<Amount> {
         self.rate.map(|rate| rate * self.seconds())
+    }
+
+    /// What it would have cost more on demand.
+    pub fn saved(&self) -> Amount {
+        self.saved_rate * self.seconds()
+    }
+
+    /// Whether it would not have been without an interruption: work that was lost, and what starts once more, in an attempt
+    /// that is not the first.
+    pub fn is_of_interruption(&self) -> bool {
+        let is_again = self.attribution.attempt.is_some_and(|attempt| attempt > 1);
+        match self.class {
+            Class::Lost => true,
+            Class::Starting | Class::NodeStarting => is_again,
+            Class::Productive | Class::NodeIdle => false,
+        }
     }
 }

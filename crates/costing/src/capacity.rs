@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use crate::lives::Life;
 use crate::money::{Amount, HourlyPrice};
 use crate::price::PriceBook;
+use crate::purchase::Purchase;
 use crate::record::{NodeShape, PodRecord};
 use crate::time::Moment;
 
@@ -15,12 +16,13 @@ pub(crate) struct Stretch {
     pub(crate) capacity: Capacity,
 }
 
-/// GPUs and CPU of a node, and its cost per second if it is known.
+/// GPUs and CPU of a node, its cost per second if it is known, and what that is below the price on demand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity {
     gpus: u32,
     cpu_millis: i64,
     rate: Option<Amount>,
+    saved: Amount,
 }
 
 /// What pods hold of a node; or, as a difference, what one of them takes or gives back.
@@ -34,22 +36,31 @@ pub(crate) struct Held {
 pub(crate) struct Left {
     pub(crate) gpus: i64,
     pub(crate) rate: Option<Amount>,
+    pub(crate) saved: Amount,
     pub(crate) is_overcommitted: bool,
 }
 
 impl Capacity {
-    fn of(shape: &NodeShape, price: Option<HourlyPrice>) -> Self {
-        Self { gpus: shape.gpus, cpu_millis: shape.cpu_millis, rate: price.map(HourlyPrice::per_second) }
+    fn of(shape: &NodeShape, price: Option<HourlyPrice>, saved: Amount) -> Self {
+        let rate = price.map(HourlyPrice::per_second);
+        Self { gpus: shape.gpus, cpu_millis: shape.cpu_millis, rate, saved }
     }
 
-    /// What a pod's part costs per second. Whole units of money for each unit of capacity: what does not divide stays
-    /// with what nobody holds, so that parts and rest are exactly the whole.
+    /// What a pod's part costs per second.
     pub(crate) fn share(&self, held: Held) -> Option<Amount> {
+        self.rate.map(|rate| self.part_of(rate, held))
+    }
+
+    /// What a pod's part would cost more per second on demand.
+    pub(crate) fn saved_share(&self, held: Held) -> Amount {
+        self.part_of(self.saved, held)
+    }
+
+    /// Whole units of money for each unit of capacity: what does not divide stays with what nobody holds, so that parts and
+    /// rest are exactly the whole.
+    fn part_of(&self, rate: Amount, held: Held) -> Amount {
         let (units, held) = self.shared(held);
-        let per_unit = |rate: Amount| {
-            if units > 0 { Amount(rate.0.div_euclid(i128::from(units))) } else { Amount::ZERO }
-        };
-        self.rate.map(|rate| per_unit(rate) * held)
+        if units > 0 { Amount(rate.0.div_euclid(i128::from(units))) * held } else { Amount::ZERO }
     }
 
     pub(crate) fn left(&self, held: Held) -> Left {
@@ -57,6 +68,7 @@ impl Capacity {
         Left {
             gpus: i64::from(self.gpus) - held.gpus,
             rate: self.rate.zip(self.share(held)).map(|(rate, share)| rate - share),
+            saved: self.saved - self.saved_share(held),
             is_overcommitted: units_held > units || held.gpus > i64::from(self.gpus),
         }
     }
@@ -92,6 +104,8 @@ pub(crate) fn stretches(life: &Life<'_>, prices: &PriceBook, from: Moment, to: M
         // Nothing was ever seen of it: it has no price, and its seconds are on a line that says so.
         changes.push((life.from, NodeShape::default()));
     }
+    let bought = life.node.bought.as_ref();
+    let saved = bought.map_or(Amount::ZERO, Purchase::saved_per_second);
     let mut stretches: Vec<Stretch> = Vec::new();
     for (index, (begins, shape)) in changes.iter().enumerate() {
         let ends = changes.get(index + 1).map_or(to, |(at, _)| *at).min(to);
@@ -99,9 +113,10 @@ pub(crate) fn stretches(life: &Life<'_>, prices: &PriceBook, from: Moment, to: M
         if at >= ends {
             continue;
         }
-        let cuts = prices.changes(shape, at, ends);
+        let cuts = if bought.is_some() { Vec::new() } else { prices.changes(shape, at, ends) };
         for cut in cuts.into_iter().chain([ends]) {
-            let capacity = Capacity::of(shape, prices.at(shape, at));
+            let price = bought.map(|bought| bought.paid).or_else(|| prices.at(shape, at));
+            let capacity = Capacity::of(shape, price, saved);
             match stretches.last_mut() {
                 Some(last) if last.capacity == capacity => last.to = cut,
                 _ => stretches.push(Stretch { from: at, to: cut, capacity }),

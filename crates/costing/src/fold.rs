@@ -20,6 +20,7 @@ use crate::capacity::{Held, Stretch, stretches};
 use crate::lives::lives;
 use crate::money::Amount;
 use crate::price::PriceBook;
+use crate::purchase::{Purchase, Start};
 use crate::record::{End, NodeRecord, PodRecord};
 use crate::time::Moment;
 
@@ -67,7 +68,7 @@ pub fn fold(
         for used in uses {
             fold.take(&pod_pieces(used, &stretches), used.span, life.node, Some(used.pod));
         }
-        let idle = idle_pieces(uses, &stretches, &mut fold.problems);
+        let idle = idle_pieces(life.node, uses, &stretches, &mut fold.problems);
         fold.take(&idle, span, life.node, None);
     }
     fold.closed.sort_unstable();
@@ -103,6 +104,20 @@ struct Piece {
     class: Class,
     gpus: i64,
     rate: Option<Amount>,
+    saved_rate: Amount,
+}
+
+impl Piece {
+    /// Whether it is nothing at all, as what is left of a node that is held whole.
+    fn is_nothing(&self) -> bool {
+        (self.gpus, self.rate, self.saved_rate) == (0, Some(Amount::ZERO), Amount::ZERO)
+    }
+
+    /// Whether the other one only goes on with it.
+    fn is_continued_by(&self, next: &Self) -> bool {
+        let what = |it: &Self| (it.class, it.gpus, it.rate, it.saved_rate);
+        self.to == next.from && what(self) == what(next)
+    }
 }
 
 impl Window {
@@ -117,9 +132,16 @@ impl Fold {
     /// Takes the pieces of one subject as lines: a pod's, or what is left of the node.
     fn take(&mut self, pieces: &[Piece], span: Span, node: &NodeRecord, pod: Option<&PodRecord>) {
         for piece in pieces {
-            if pod.is_none() && piece.gpus == 0 && piece.rate == Some(Amount::ZERO) {
-                continue; // All of the node is held.
+            if pod.is_none() && piece.is_nothing() {
+                continue;
             }
+            let attribution = match (pod, &node.bought) {
+                (Some(pod), _) => Attribution::of(pod),
+                (None, Some(Purchase { start: Some(start), .. })) if piece.class == Class::NodeStarting => {
+                    start.buyer.clone()
+                }
+                (None, _) => Attribution::default(),
+            };
             let line = Line {
                 subject: pod.map_or(Subject::Idle, |pod| Subject::Pod(pod.uid.clone())),
                 node_uid: node.uid.clone(),
@@ -127,8 +149,9 @@ impl Fold {
                 from: piece.from,
                 to: piece.to,
                 gpus: piece.gpus,
-                attribution: pod.map(Attribution::of).unwrap_or_default(),
+                attribution,
                 rate: piece.rate,
+                saved_rate: piece.saved_rate,
             };
             if span.goes_on && piece.to == span.to {
                 self.open.push(OpenLine { line });
@@ -168,15 +191,22 @@ fn pod_pieces(used: &Use<'_>, stretches: &[Stretch]) -> Vec<Piece> {
     for (class, from, to) in parts {
         for stretch in stretches {
             let (from, to) = (stretch.from.max(from), stretch.to.min(to));
-            let rate = stretch.capacity.share(held);
-            add(&mut pieces, Piece { from, to, class, gpus: held.gpus, rate });
+            let (rate, saved_rate) = (stretch.capacity.share(held), stretch.capacity.saved_share(held));
+            add(&mut pieces, Piece { from, to, class, gpus: held.gpus, rate, saved_rate });
         }
     }
     pieces
 }
 
-/// What nobody holds, from each change of what is held to the next.
-fn idle_pieces(uses: &[Use<'_>], stretches: &[Stretch], problems: &mut Vec<Problem>) -> Vec<Piece> {
+/// What nobody holds, from each change of what is held to the next: starting until the machine is open to pods, then idle.
+fn idle_pieces(
+    node: &NodeRecord,
+    uses: &[Use<'_>],
+    stretches: &[Stretch],
+    problems: &mut Vec<Problem>,
+) -> Vec<Piece> {
+    let start = node.bought.as_ref().and_then(|bought| bought.start.as_ref());
+    let opens = start.map_or(node.created_at, Start::until);
     let mut changes: BTreeMap<Moment, Held> = BTreeMap::new();
     for Use { pod, span } in uses {
         *changes.entry(span.from).or_default() += Held::by(pod);
@@ -191,12 +221,17 @@ fn idle_pieces(uses: &[Use<'_>], stretches: &[Stretch], problems: &mut Vec<Probl
             while let Some((_, change)) = changes.next_if(|(at, _)| *at <= from) {
                 held += change;
             }
-            let to = changes.peek().map_or(stretch.to, |(at, _)| (*at).min(stretch.to));
+            let mut to = changes.peek().map_or(stretch.to, |(at, _)| (*at).min(stretch.to));
+            let mut class = Class::NodeIdle;
+            if from < opens {
+                (to, class) = (to.min(opens), Class::NodeStarting);
+            }
             let left = stretch.capacity.left(held);
             if left.is_overcommitted {
                 report_overcommitted(problems, from, to);
             }
-            add(&mut pieces, Piece { from, to, class: Class::NodeIdle, gpus: left.gpus, rate: left.rate });
+            let (gpus, rate, saved_rate) = (left.gpus, left.rate, left.saved);
+            add(&mut pieces, Piece { from, to, class, gpus, rate, saved_rate });
             from = to;
         }
     }
@@ -209,12 +244,7 @@ fn add(pieces: &mut Vec<Piece>, piece: Piece) {
         return;
     }
     match pieces.last_mut() {
-        Some(last)
-            if (last.to, last.class, last.gpus, last.rate)
-                == (piece.from, piece.class, piece.gpus, piece.rate) =>
-        {
-            last.to = piece.to;
-        }
+        Some(last) if last.is_continued_by(&piece) => last.to = piece.to,
         _ => pieces.push(piece),
     }
 }

@@ -18,6 +18,7 @@ mod lives;
 pub mod money;
 pub mod posting;
 pub mod price;
+pub mod purchase;
 pub mod record;
 pub mod time;
 
@@ -26,5 +27,6 @@ pub use fold::fold;
 pub use money::{Amount, HourlyPrice};
 pub use posting::{Posting, post};
 pub use price::{CapacityType, Price, PriceBook, PriceUnit};
+pub use purchase::{Purchase, Start};
 pub use record::{End, NodeRecord, NodeShape, PodRecord};
 pub use time::{Day, Moment};

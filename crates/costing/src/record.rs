@@ -1,6 +1,7 @@
 //! What is known of a pod's and a node's use. Records of the same pod are joined: in any order and any number, the
 //! result is the same, so a replayed, repeated or late event changes nothing that is right.
 
+use crate::purchase::Purchase;
 use crate::time::Moment;
 
 /// When something ended.
@@ -45,7 +46,8 @@ pub struct PodRecord {
     pub lost_from: Option<Moment>,
 }
 
-/// One life of a node: another node of the same name is another record.
+/// One life of a node: another node of the same name is another record. So is a machine that was bought, for as long as no
+/// Node stands for it: under the name and the UID of its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecord {
     /// Its UID.
@@ -60,6 +62,8 @@ pub struct NodeRecord {
     pub shapes: Vec<(Moment, NodeShape)>,
     /// When it was gone.
     pub ended: Option<End>,
+    /// How it was bought, if we bought it: its price is then what was paid, and no price sheet counts.
+    pub bought: Option<Purchase>,
 }
 
 /// What a node's price depends on.
@@ -125,7 +129,7 @@ impl PodRecord {
 
 impl NodeRecord {
     /// Joins what was known with what is said now, of the same node: earliest creation, everything that was seen,
-    /// and ends as [`End::join`] has it. Commutative, associative, idempotent.
+    /// ends as [`End::join`] has it, and what was told of its purchase. Commutative, associative, idempotent.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         let mut shapes = self.shapes;
@@ -138,7 +142,16 @@ impl NodeRecord {
             created_at: self.created_at.min(other.created_at),
             shapes,
             ended: join_known(self.ended, other.ended, End::join),
+            bought: join_known(self.bought, other.bought, Purchase::join),
         }
+    }
+
+    /// Takes in what is said of its purchase. Returns whether that is news.
+    pub fn learn_purchase(&mut self, said: Option<Purchase>) -> bool {
+        let joined = join_known(self.bought.clone(), said, Purchase::join);
+        let is_news = joined != self.bought;
+        self.bought = joined;
+        is_news
     }
 
     /// What it is, from when on: the first from `created_at`, neighbours different. GPUs that vanish for a while (a
@@ -184,7 +197,7 @@ impl NodeShape {
     }
 }
 
-fn join_known<T>(one: Option<T>, other: Option<T>, join: impl Fn(T, T) -> T) -> Option<T> {
+pub(crate) fn join_known<T>(one: Option<T>, other: Option<T>, join: impl Fn(T, T) -> T) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(join(one, other)),
         (one, other) => one.or(other),

@@ -4,17 +4,20 @@
 //! ```text
 //!   watch pods, nodes ─► Witness: raw JSON, every event ─► Use (own rules) ─┐
 //!                                             prices ─► rationals ──────────┼─► compare ─► what is wrong
-//!   PostgreSQL ─► Bill: lines that are charged and not reversed, open use ──┘
+//!   PostgreSQL ─► Bill: lines that are charged and not reversed, open use ──┤
+//!   the cloud's own bill ─► lives of machines that were bought ─────────────┘
 //! ```
 //!
 //! It shares no rule with the meter: it reads the objects by itself, and knows neither `costing` nor `store`.
 
 mod bill;
 mod compare;
+mod machines;
 mod witness;
 
 pub use bill::{Bill, BilledLine, OpenUse};
 pub use compare::{compare_nodes, compare_pods};
+pub use machines::compare_machines;
 pub use witness::{NodeLife, Use, Witness};
 
 use num_bigint::BigInt;

@@ -78,6 +78,10 @@ pub struct ReportRow {
     pub amount: Amount,
     /// What it grows by each second now.
     pub rate: Amount,
+    /// What it would have cost more without spot machines.
+    pub saved: Amount,
+    /// What of the money interruptions cost.
+    pub interruptions: Amount,
     /// GPUs times seconds.
     pub gpu_seconds: i64,
     /// Those of them without a price.

@@ -13,12 +13,13 @@ pub(crate) fn class_name(class: Class) -> &'static str {
         Class::Productive => "Productive",
         Class::Starting => "Starting",
         Class::Lost => "Lost",
+        Class::NodeStarting => "NodeStarting",
         Class::NodeIdle => "NodeIdle",
     }
 }
 
 pub(crate) fn class(name: &str) -> Result<Class, Error> {
-    [Class::Productive, Class::Starting, Class::Lost, Class::NodeIdle]
+    Class::ALL
         .into_iter()
         .find(|class| class_name(*class) == name)
         .ok_or_else(|| Error::Corrupt(format!("the class {name:?}")))
@@ -85,13 +86,15 @@ pub(crate) fn get_line(row: &PgRow) -> Result<Line, Error> {
             user: get(row, "username")?,
         },
         rate: rate.as_deref().map(amount).transpose()?,
+        saved_rate: amount(get(row, "saved_rate")?)?,
     })
 }
 
 /// The columns of [`get_line`] that both tables have under the same name.
 macro_rules! line_columns {
     () => {
-        "node_uid, pod_uid, class, gpus, namespace, pod, run, attempt, queue, username, rate::text AS rate"
+        "node_uid, pod_uid, class, gpus, namespace, pod, run, attempt, queue, username, rate::text AS rate,
+         saved_rate::text AS saved_rate"
     };
 }
 pub(crate) use line_columns;
@@ -112,6 +115,7 @@ pub(crate) struct LineColumns {
     pub(crate) queue: Vec<Option<String>>,
     pub(crate) user: Vec<Option<String>>,
     pub(crate) rate: Vec<Option<String>>,
+    pub(crate) saved_rate: Vec<String>,
 }
 
 impl LineColumns {
@@ -133,5 +137,6 @@ impl LineColumns {
         self.queue.push(queue);
         self.user.push(user);
         self.rate.push(line.rate.map(|rate| rate.0.to_string()));
+        self.saved_rate.push(line.saved_rate.0.to_string());
     }
 }

@@ -55,7 +55,16 @@ pub fn report(
 /// The rows of a page as RFC 4180, with a header.
 pub fn csv(report: &CostReport) -> Vec<u8> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
-    let header = [name(report.by), "amount", "currency", "per_hour", "gpu_seconds", "unpriced_gpu_seconds"];
+    let header = [
+        name(report.by),
+        "amount",
+        "currency",
+        "per_hour",
+        "gpu_seconds",
+        "unpriced_gpu_seconds",
+        "spot_saved",
+        "interruptions",
+    ];
     let rows = report.items.iter().map(|row| {
         [
             text_cell(row.key.as_deref().unwrap_or_default()),
@@ -64,6 +73,8 @@ pub fn csv(report: &CostReport) -> Vec<u8> {
             row.cost.per_hour.clone(),
             row.cost.gpu_seconds.to_string(),
             row.cost.unpriced_gpu_seconds.to_string(),
+            row.cost.spot_saved.clone().unwrap_or_else(|| "0".to_owned()),
+            row.cost.interruptions.clone().unwrap_or_else(|| "0".to_owned()),
         ]
     });
     writer.write_record(header).expect("writing to memory does not fail");
@@ -86,11 +97,14 @@ pub fn grouping(by: CostGrouping) -> Grouping {
 }
 
 fn sum(row: &ReportRow) -> Cost {
+    let if_any = |amount: Amount| (amount != Amount::ZERO).then(|| decimal(amount));
     Cost {
         amount: decimal(row.amount),
         per_hour: decimal(Amount(row.rate.0 * SECONDS_PER_HOUR)),
         gpu_seconds: row.gpu_seconds,
         unpriced_gpu_seconds: row.unpriced_gpu_seconds,
+        spot_saved: if_any(row.saved),
+        interruptions: if_any(row.interruptions),
     }
 }
 
@@ -103,6 +117,7 @@ fn usage_class(class: Class) -> UsageClass {
         Class::Productive => UsageClass::Productive,
         Class::Starting => UsageClass::Starting,
         Class::Lost => UsageClass::Lost,
+        Class::NodeStarting => UsageClass::NodeStarting,
         Class::NodeIdle => UsageClass::NodeIdle,
     }
 }
@@ -139,6 +154,8 @@ mod tests {
             key: Some("nlp/a".to_owned()),
             amount: Amount(ONE * 5 / 2),
             rate: Amount(ONE / 3_600 * 3),
+            saved: Amount(ONE / 4),
+            interruptions: Amount::ZERO,
             gpu_seconds: 7_200,
             unpriced_gpu_seconds: 0,
         };
@@ -153,6 +170,8 @@ mod tests {
         assert_eq!((view.since.as_str(), view.until.as_str()), ("2026-11-01", "2026-11-15"));
         assert_eq!(view.as_of, "2026-11-15T00:00:00Z");
         assert_eq!((view.items[0].cost.amount.as_str(), view.items[0].cost.per_hour.as_str()), ("2.5", "3"));
+        assert_eq!(view.items[0].cost.spot_saved.as_deref(), Some("0.25"));
+        assert_eq!(view.items[0].cost.interruptions, None, "nothing is not told");
         assert_eq!(view.total, view.items[0].cost);
     }
 
@@ -165,6 +184,8 @@ mod tests {
                 per_hour: "0".to_owned(),
                 gpu_seconds: 60,
                 unpriced_gpu_seconds: 0,
+                spot_saved: key.and(Some("7.5".to_owned())),
+                interruptions: None,
             },
         };
         let page = CostReport {
@@ -185,11 +206,11 @@ mod tests {
         let text = String::from_utf8(csv(&page)).expect("UTF-8");
         assert_eq!(
             text,
-            "user,amount,currency,per_hour,gpu_seconds,unpriced_gpu_seconds\r\n\
-             ,-0.25,USD,0,60,0\r\n\
-             \"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\",1,USD,0,60,0\r\n\
-             '@a,1,USD,0,60,0\r\n\
-             \"Doe, \"\"Jo\"\"\",2.990001,USD,0,60,0\r\n"
+            "user,amount,currency,per_hour,gpu_seconds,unpriced_gpu_seconds,spot_saved,interruptions\r\n\
+             ,-0.25,USD,0,60,0,0,0\r\n\
+             \"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\",1,USD,0,60,0,7.5,0\r\n\
+             '@a,1,USD,0,60,0,7.5,0\r\n\
+             \"Doe, \"\"Jo\"\"\",2.990001,USD,0,60,0,7.5,0\r\n"
         );
     }
 }

@@ -18,6 +18,7 @@ use store::{Batch, Ledger};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{error, info, warn};
 
+use super::machine::NodeClaim;
 use super::{Meter, finalizer, lock, now, queues, spend};
 
 /// From one flush to the next: what happens within it goes into one transaction.
@@ -168,7 +169,13 @@ impl Writer<'_> {
             vanished.pods.retain(|pod| !existing.contains(&pod.uid));
         }
         if !vanished.nodes.is_empty() {
-            let existing = uids::<Node>(self.client).await?;
+            let mut existing = uids::<Node>(self.client).await?;
+            // Of machines for which no Node stands, the claims tell.
+            match uids::<NodeClaim>(self.client).await {
+                Ok(claims) => existing.extend(claims),
+                Err(Error::List(error)) if is_absent(&error) => {}
+                Err(error) => return Err(error),
+            }
             vanished.nodes.retain(|node| !existing.contains(&node.uid));
         }
         if !vanished.pods.is_empty() || !vanished.nodes.is_empty() {
@@ -307,6 +314,11 @@ impl Writer<'_> {
         }
         self.failing_for = 0;
     }
+}
+
+/// Whether there is no such kind here, or none that we may see.
+fn is_absent(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 403 | 404))
 }
 
 /// The UIDs of everything of a kind, read consistently, page by page and without the objects' content.

@@ -9,11 +9,14 @@
 
 use api_types::names;
 use cluster_convert::{SlimContainerStatus, SlimNode, SlimPod, bound_at, gpu_type, pod_requests, quantity};
-use costing::{End, Moment, NodeRecord, NodeShape, PodRecord};
+use costing::{Attribution, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Purchase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Conditions whose transitions tell the end of a pod whose containers do not: the last thing that happened to it.
 const LAST_WORDS: [&str; 4] = ["DisruptionTarget", "Ready", "ContainersReady", "PodScheduled"];
+
+/// The highest price that a machine can have, as in price sheets: a million per hour.
+const PRICE_MICROS_MAX: i64 = 1_000_000 * 1_000_000;
 
 /// A pod's use, once it has a node and the time at which it got it; until then it uses nothing that can be told.
 pub fn pod_record(pod: &SlimPod) -> Option<PodRecord> {
@@ -22,17 +25,16 @@ pub fn pod_record(pod: &SlimPod) -> Option<PodRecord> {
     let started = pod.status.start_time.as_ref().map(|time| time.0);
     let scheduled_at = Moment::of(bound_at(pod).or(started)?);
     let held = pod_requests(pod);
-    let label = |name: &str| text(metadata.labels.as_ref()?.get(name));
-    let said = |value: Option<String>| value.filter(|_| is_ours(pod));
+    let Attribution { run, attempt, queue, user, .. } = attribution(pod);
     Some(PodRecord {
         uid: metadata.uid.clone()?,
         namespace: metadata.namespace.clone()?,
         name: metadata.name.clone()?,
         node,
-        run: said(label(names::RUN_LABEL)),
-        attempt: said(label(names::ATTEMPT_LABEL)).and_then(|attempt| attempt.parse().ok()),
-        queue: said(label(names::QUEUE_LABEL)),
-        user: said(metadata.annotations.as_ref().and_then(|it| text(it.get(names::SUBMITTED_BY_ANNOTATION)))),
+        run,
+        attempt,
+        queue,
+        user,
         gpus: u32::try_from(held.gpus).unwrap_or(u32::MAX),
         cpu_millis: held.cpu_millis,
         scheduled_at,
@@ -41,6 +43,21 @@ pub fn pod_record(pod: &SlimPod) -> Option<PodRecord> {
         // Its Run tells: see `super::lost`.
         lost_from: None,
     })
+}
+
+/// Who is charged for what a pod uses, by its own word.
+pub fn attribution(pod: &SlimPod) -> Attribution {
+    let metadata = &pod.metadata;
+    let label = |name: &str| text(metadata.labels.as_ref()?.get(name));
+    let said = |value: Option<String>| value.filter(|_| is_ours(pod));
+    Attribution {
+        namespace: metadata.namespace.clone(),
+        pod: metadata.name.clone(),
+        run: said(label(names::RUN_LABEL)),
+        attempt: said(label(names::ATTEMPT_LABEL)).and_then(|attempt| attempt.parse().ok()),
+        queue: said(label(names::QUEUE_LABEL)),
+        user: said(metadata.annotations.as_ref().and_then(|it| text(it.get(names::SUBMITTED_BY_ANNOTATION)))),
+    }
 }
 
 /// Whether what a pod says of itself is believed. Only of pods that our scheduler placed is it certain that they may use
@@ -72,7 +89,24 @@ pub fn node_record(node: &SlimNode) -> Option<NodeRecord> {
         created_at,
         shapes: vec![(created_at, shape(node))],
         ended: None,
+        bought: purchase(node),
     })
+}
+
+/// At what price a node was bought, if we bought it: Karpenter gives a Node the annotations of its claim.
+pub fn purchase(node: &SlimNode) -> Option<Purchase> {
+    let annotations = node.metadata.annotations.as_ref()?;
+    Some(Purchase {
+        paid: price(annotations.get(names::PRICE_ANNOTATION))?,
+        on_demand: price(annotations.get(names::ON_DEMAND_PRICE_ANNOTATION)),
+        // Its claim tells: see `super::machine`.
+        start: None,
+    })
+}
+
+/// A price in millionths per hour, as annotations have it. One that cannot be is none: the price sheets' counts.
+pub fn price(text: Option<&String>) -> Option<HourlyPrice> {
+    text?.parse().ok().filter(|micros| (0..=PRICE_MICROS_MAX).contains(micros)).map(HourlyPrice)
 }
 
 /// What a node's price depends on. Its capacity, not what pods may use of it: a GPU that fails is still paid for.
@@ -143,7 +177,7 @@ fn moment(time: &Time) -> Option<Moment> {
 }
 
 /// A label or annotation, if it says anything. PostgreSQL's texts hold no NUL; JSON's may.
-fn text(value: Option<&String>) -> Option<String> {
+pub(super) fn text(value: Option<&String>) -> Option<String> {
     value.map(|value| value.replace('\0', "")).filter(|value| !value.is_empty())
 }
 

@@ -8,8 +8,11 @@
 //!
 //! An observation is joined with what was known, and a batch that was not confirmed is taken again: nothing here
 //! depends on how often or in which order things are said. It holds one record per pod that exists or that ended and
-//! is not recorded yet, about 500 bytes each: 50 MB for 100,000 pods.
+//! is not recorded yet, about 500 bytes each: 50 MB for 100,000 pods. Machines that we bought are records like nodes' until
+//! a Node stands for them.
 
+mod gangs;
+mod machines;
 mod nodes;
 mod pods;
 
@@ -20,6 +23,10 @@ use costing::{End, Moment};
 use kube::runtime::watcher::Event;
 use store::Batch;
 
+use super::machine::NodeClaim;
+
+use self::gangs::Gangs;
+use self::machines::Machines;
 use self::nodes::Nodes;
 pub use self::pods::Held;
 use self::pods::Pods;
@@ -32,6 +39,8 @@ const BATCH_MAX: usize = 1_000;
 pub struct State {
     pods: Pods,
     nodes: Nodes,
+    machines: Machines,
+    gangs: Gangs,
     /// Until when everything is known to have been seen: what vanished unseen is taken to have ended then.
     seen_until: Option<Moment>,
 }
@@ -40,10 +49,17 @@ impl State {
     /// What the watch of pods said.
     pub fn pod_event(&mut self, event: &Event<SlimPod>, now: Moment) {
         match event {
-            Event::Init => self.pods.listing = Some(BTreeSet::new()),
-            Event::InitApply(pod) | Event::Apply(pod) => self.pods.see(pod),
+            Event::Init => {
+                self.pods.listing = Some(BTreeSet::new());
+                self.gangs = Gangs::default();
+            }
+            Event::InitApply(pod) | Event::Apply(pod) => {
+                self.pods.see(pod);
+                self.gangs.see(pod);
+            }
             Event::Delete(pod) => {
                 self.pods.see(pod);
+                self.gangs.gone(pod);
                 self.pods.gone(pod.metadata.uid.as_deref().unwrap_or_default(), now);
             }
             Event::InitDone => {
@@ -73,10 +89,29 @@ impl State {
         }
     }
 
+    /// What the watch of our claims said.
+    pub fn claim_event(&mut self, event: &Event<NodeClaim>, now: Moment) {
+        match event {
+            Event::Init => self.machines.listing = Some(BTreeSet::new()),
+            Event::InitApply(claim) | Event::Apply(claim) => self.machines.see(claim),
+            Event::Delete(claim) => {
+                self.machines.see(claim);
+                self.machines.gone(claim.metadata.uid.as_deref().unwrap_or_default(), now);
+            }
+            Event::InitDone => {
+                let unseen = self.seen_until.unwrap_or(now);
+                for uid in self.machines.not_listed() {
+                    self.machines.gone(&uid, unseen);
+                }
+            }
+        }
+    }
+
     /// What the ledger has. Returns what of it the watches have not brought: see [`Self::vanished`]. The same again
     /// changes nothing.
     pub fn in_ledger(&mut self, open: Batch) -> Batch {
-        Batch { pods: self.pods.in_ledger(open.pods), nodes: self.nodes.in_ledger(open.nodes) }
+        let nodes = self.machines.in_ledger(open.nodes);
+        Batch { pods: self.pods.in_ledger(open.pods), nodes: self.nodes.in_ledger(nodes) }
     }
 
     /// What the ledger has without an end and does not exist, as lists say that were begun after the ledger was
@@ -104,7 +139,9 @@ impl State {
     /// of a namespace that name none, unless the ledger was found to have them: a bill does not follow a namespace's
     /// queue that changed since.
     pub fn batch<'q>(&mut self, default_queue: impl Fn(&str) -> Option<&'q str>) -> Batch {
-        let nodes = self.nodes.batch(BATCH_MAX);
+        self.machines.link(&mut self.nodes, &self.gangs, &default_queue);
+        let mut nodes = self.nodes.batch(BATCH_MAX);
+        nodes.extend(self.machines.batch(BATCH_MAX - nodes.len()));
         let pods = self.pods.batch(BATCH_MAX - nodes.len(), default_queue);
         Batch { pods, nodes }
     }
@@ -113,6 +150,7 @@ impl State {
     pub fn recorded(&mut self, batch: &Batch) {
         for node in &batch.nodes {
             self.nodes.recorded(node);
+            self.machines.recorded(node);
         }
         for pod in &batch.pods {
             self.pods.recorded(pod);
@@ -121,7 +159,7 @@ impl State {
 
     /// How many records the ledger may not have.
     pub fn dirty_count(&self) -> usize {
-        self.pods.dirty.len() + self.nodes.dirty.len()
+        self.pods.dirty.len() + self.nodes.dirty.len() + self.machines.dirty.len()
     }
 
     /// Whether there is anything to write.
@@ -145,5 +183,7 @@ fn unseen_end(at: Moment, began: Moment) -> End {
     End::Provisional(at.max(began))
 }
 
+#[cfg(test)]
+mod machine_tests;
 #[cfg(test)]
 mod tests;

@@ -40,6 +40,7 @@ pub fn node(shape: NodeShape) -> NodeRecord {
         created_at: at(0),
         shapes: vec![(at(0), shape)],
         ended: None,
+        bought: None,
     }
 }
 
@@ -104,6 +105,7 @@ fn words(line: &Line) -> String {
         Class::Productive => "productive",
         Class::Starting => "starting",
         Class::Lost => "lost",
+        Class::NodeStarting => "node-starting",
         Class::NodeIdle => "idle",
     };
     let second = |moment: Moment| moment.0 - TODAY.start().0;

@@ -1,6 +1,6 @@
 //! Joins have the laws that make order and repetition not matter.
 
-use costing::{End, Moment, NodeRecord, NodeShape, PodRecord};
+use costing::{Attribution, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Purchase, Start};
 use proptest::prelude::*;
 
 fn moment() -> impl Strategy<Value = Moment> {
@@ -51,14 +51,33 @@ fn shape() -> impl Strategy<Value = NodeShape> {
     )
 }
 
+fn purchase() -> impl Strategy<Value = Option<Purchase>> {
+    let price = || (0_i64..3).prop_map(HourlyPrice);
+    let buyer = (word(), word(), prop::option::of(1_u32..3), word(), word()).prop_map(
+        |(namespace, run, attempt, queue, user)| Attribution {
+            namespace,
+            pod: None,
+            run,
+            attempt,
+            queue,
+            user,
+        },
+    );
+    let start = (buyer, prop::option::of(moment())).prop_map(|(buyer, opened_at)| Start { buyer, opened_at });
+    let purchase = (price(), prop::option::of(price()), prop::option::of(start))
+        .prop_map(|(paid, on_demand, start)| Purchase { paid, on_demand, start });
+    prop::option::of(purchase)
+}
+
 fn node() -> impl Strategy<Value = NodeRecord> {
-    (moment(), prop::collection::btree_set((moment(), shape()), 1..4), end()).prop_map(
-        |(created_at, shapes, ended)| NodeRecord {
+    (moment(), prop::collection::btree_set((moment(), shape()), 1..4), end(), purchase()).prop_map(
+        |(created_at, shapes, ended, bought)| NodeRecord {
             uid: "node".to_owned(),
             name: "n".to_owned(),
             created_at,
             shapes: shapes.into_iter().collect(),
             ended,
+            bought,
         },
     )
 }

@@ -9,4 +9,5 @@ mod laws;
 mod money;
 mod postings;
 mod prices;
+mod purchases;
 mod records;

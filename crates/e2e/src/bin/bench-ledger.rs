@@ -274,6 +274,7 @@ impl Month {
             created_at: self.start(),
             shapes: vec![(self.start(), shape)],
             ended: None,
+            bought: None,
         }
     }
 

@@ -16,6 +16,8 @@ pub struct Bill {
     pub open: Vec<OpenUse>,
     /// When nodes are taken to have ended, by UID.
     pub node_ends: BTreeMap<String, i64>,
+    /// Names of machines that we bought, by UID: of their Nodes, and of their claims while there was no Node.
+    pub bought: BTreeMap<String, String>,
     /// Rows of the ledger, reversed ones and reversals included.
     pub rows: usize,
     /// Sum of all rows: reversals are negative.
@@ -35,7 +37,7 @@ pub struct BilledLine {
     pub pod_uid: Option<String>,
     /// The node's life.
     pub node_uid: String,
-    /// `Productive`, `Starting`, `NodeIdle`.
+    /// `Productive`, `Starting`, `Lost`, `NodeStarting`, `NodeIdle`.
     pub class: String,
     /// The first second.
     pub from: i64,
@@ -104,6 +106,9 @@ impl Bill {
         let ends =
             sqlx::query_as(ends).fetch_all(&mut *snapshot).await.context("failed to read ends of nodes")?;
         bill.node_ends = ends.into_iter().collect();
+        let bought = sqlx::query_as("SELECT uid, name FROM node_usage WHERE bought IS NOT NULL");
+        let bought = bought.fetch_all(&mut *snapshot).await.context("failed to read what was bought")?;
+        bill.bought = bought.into_iter().collect();
         let sums = sqlx::query(
             "SELECT (SELECT coalesce(sum(amount), 0)::text FROM daily_spend) AS daily,
                     (SELECT count(*) FROM problem) AS problems,

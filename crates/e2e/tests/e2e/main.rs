@@ -14,6 +14,7 @@ mod ledger;
 mod logs;
 mod lost;
 mod machines;
+mod machines_bill;
 mod node_agent;
 mod objects;
 mod outlook;

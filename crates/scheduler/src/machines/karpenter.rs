@@ -39,6 +39,9 @@ pub fn manifest(launch: &Launch, index: usize, machine: &Machine, epoch: i64) ->
     }
     let mut annotations = mark.annotations();
     annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+    if let Some(price_micros) = on_demand_price(machine, place) {
+        annotations.insert(names::ON_DEMAND_PRICE_ANNOTATION.to_owned(), price_micros.to_string());
+    }
     let taint = |key: &str, value: &str| json!({ "key": key, "value": value, "effect": "NoSchedule" });
     let gpu_taint = (machine.room.gpus > 0).then(|| taint(names::GPU_NODE_TAINT, "true"));
     let barrier = launch.key.mark().map(|mark| taint(names::FOR_GANG_TAINT, &mark));
@@ -59,6 +62,13 @@ pub fn manifest(launch: &Launch, index: usize, machine: &Machine, epoch: i64) ->
             "expireAfter": EXPIRES_AFTER,
         },
     })
+}
+
+/// What a spot machine would have cost on demand: in its zone, or else in the cheapest one.
+fn on_demand_price(machine: &Machine, place: &OfferPlace) -> Option<i64> {
+    let on_demand = machine.offers.iter().filter(|offer| offer.place.capacity_type == CapacityType::OnDemand);
+    let cheapest = on_demand.min_by_key(|offer| (offer.place.zone != place.zone, offer.price_micros))?;
+    (place.capacity_type == CapacityType::Spot).then_some(cheapest.price_micros)
 }
 
 /// What is asked of the cloud: exactly one offer.
@@ -136,7 +146,7 @@ fn trouble(condition: &Json) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use api_types::machine_type::{CapacityType, NodeClassReference};
-    use capacity::catalogue::{Machine, OfferKey, OfferPlace};
+    use capacity::catalogue::{Machine, Offer, OfferKey, OfferPlace};
     use capacity::claim::{Launch, LaunchKey, Purpose};
     use cluster_model::{GangKey, Resources};
     use jiff::Timestamp;
@@ -228,6 +238,33 @@ mod tests {
         let manifest = manifest(&launch(Purpose::Spare("h100".into())), 0, &machine(), 7);
         let object: DynamicObject = serde_json::from_value(manifest).unwrap();
         assert!(!claim(&object).unwrap().taken_up);
+    }
+
+    #[test]
+    fn a_spot_claim_says_what_it_would_cost_on_demand_in_its_zone() {
+        let offer = |zone: &str, capacity_type, price_micros| Offer {
+            place: OfferPlace { zone: zone.into(), block: None, rack: None, capacity_type },
+            price_micros,
+            most: None,
+        };
+        let offers = vec![
+            offer("a", CapacityType::Spot, 29_400_000),
+            offer("a", CapacityType::OnDemand, 98_000_000),
+            offer("a", CapacityType::OnDemand, 97_000_000),
+            offer("b", CapacityType::OnDemand, 90_000_000),
+        ];
+        let said = |launch: &Launch, offers: &[Offer]| {
+            let machine = Machine { offers: offers.to_vec(), ..machine() };
+            let manifest = manifest(launch, 0, &machine, 7);
+            let price = &manifest["metadata"]["annotations"]["warpyard.dev/on-demand-price-per-hour-micros"];
+            price.as_str().map(str::to_owned)
+        };
+        let mut launch = launch(Purpose::Spare("h100".into()));
+        assert_eq!(said(&launch, &offers).as_deref(), Some("97000000"));
+        assert_eq!(said(&launch, &offers[3..]).as_deref(), Some("90000000"), "only elsewhere");
+        assert_eq!(said(&launch, &offers[..1]), None, "nowhere");
+        launch.machines[0].0.place.capacity_type = CapacityType::OnDemand;
+        assert_eq!(said(&launch, &offers), None, "it is on demand");
     }
 
     #[test]

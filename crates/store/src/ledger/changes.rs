@@ -101,15 +101,16 @@ impl Changes {
     async fn append_lines(&self, connection: &mut PgConnection, cluster: &str) -> Result<(), Error> {
         const SQL: &str = "
             INSERT INTO ledger_line (day, source, sequence, cluster, node, node_uid, pod_uid, class, from_time,
-                to_time, gpus, namespace, pod, run, attempt, queue, username, rate, amount, gpu_seconds, reverses)
+                to_time, gpus, namespace, pod, run, attempt, queue, username, rate, amount, gpu_seconds, reverses,
+                saved_rate)
             SELECT date '1970-01-01' + day, source, sequence, $1, node, node_uid, pod_uid, class,
                    to_timestamp(from_time), to_timestamp(to_time), gpus, namespace, pod, run, attempt, queue,
-                   username, rate::numeric, rate::numeric * seconds, gpus * seconds, reverses
+                   username, rate::numeric, rate::numeric * seconds, gpus * seconds, reverses, saved_rate::numeric
             FROM unnest($2::int[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
                         $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::text[],
-                        $15::bigint[], $16::text[], $17::text[], $18::text[], $19::bigint[])
+                        $15::bigint[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::text[])
                  AS new(day, source, sequence, node, node_uid, pod_uid, class, from_time, to_time, gpus, namespace,
-                        pod, run, attempt, queue, username, rate, reverses)
+                        pod, run, attempt, queue, username, rate, reverses, saved_rate)
             CROSS JOIN LATERAL (
                 SELECT (to_time - from_time) * CASE WHEN reverses IS NULL THEN 1 ELSE -1 END AS seconds
             ) AS signed";
@@ -140,6 +141,7 @@ impl Changes {
             .bind(columns.user)
             .bind(columns.rate)
             .bind(self.lines.iter().map(|new| new.reverses).collect::<Vec<_>>())
+            .bind(columns.saved_rate)
             .execute(connection)
             .await
             .map_err(Error::to("append ledger lines"))?;
@@ -149,13 +151,14 @@ impl Changes {
     async fn write_open(&self, connection: &mut PgConnection, cluster: &str) -> Result<(), Error> {
         const SQL: &str = "
             INSERT INTO open_usage (cluster, node, day, node_uid, pod_uid, class, since, gpus, namespace, pod, run,
-                                    attempt, queue, username, rate)
+                                    attempt, queue, username, rate, saved_rate, of_interruption)
             SELECT $1, node, date '1970-01-01' + day, node_uid, pod_uid, class, to_timestamp(since), gpus, namespace,
-                   pod, run, attempt, queue, username, rate::numeric
+                   pod, run, attempt, queue, username, rate::numeric, saved_rate::numeric, of_interruption
             FROM unnest($2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[],
-                        $9::text[], $10::text[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[])
+                        $9::text[], $10::text[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[],
+                        $16::text[], $17::boolean[])
                  AS new(node, day, node_uid, pod_uid, class, since, gpus, namespace, pod, run, attempt, queue,
-                        username, rate)";
+                        username, rate, saved_rate, of_interruption)";
         if !self.open_gone.is_empty() {
             sqlx::query("DELETE FROM open_usage WHERE id = ANY($1)")
                 .bind(&self.open_gone)
@@ -184,6 +187,8 @@ impl Changes {
             .bind(columns.queue)
             .bind(columns.user)
             .bind(columns.rate)
+            .bind(columns.saved_rate)
+            .bind(self.open_new.iter().map(|(_, line)| line.is_of_interruption()).collect::<Vec<_>>())
             .execute(connection)
             .await
             .map_err(Error::to("write open use"))?;

@@ -19,7 +19,7 @@ pub(crate) fn next_due(
     }
     let of_pods = pods
         .iter()
-        .flat_map(|pod| [Some(pod.scheduled_at), pod.started_at, pod.ended.map(End::at)])
+        .flat_map(|pod| [Some(pod.scheduled_at), pod.started_at, pod.lost_from, pod.ended.map(End::at)])
         .flatten();
     let of_nodes = nodes.iter().flat_map(|node| {
         let shapes = node.shapes.iter().flat_map(|(at, shape)| {
@@ -27,7 +27,8 @@ pub(crate) fn next_due(
             let of_prices = prices.changes(shape, Moment(now.0 - 1), midnight);
             of_prices.into_iter().chain([*at])
         });
-        shapes.chain([node.created_at]).chain(node.ended.map(End::at)).collect::<Vec<_>>()
+        let opened = node.bought.as_ref().and_then(|bought| bought.start.as_ref()?.opened_at);
+        shapes.chain([node.created_at]).chain(opened).chain(node.ended.map(End::at)).collect::<Vec<_>>()
     });
     let to_come = of_pods.chain(of_nodes).filter(|at| now <= *at && *at < midnight);
     let due = to_come.map(|at| if at == now { Moment(at.0 + 1) } else { at }).min();

@@ -1,6 +1,6 @@
 //! Rows of `node_usage`.
 
-use costing::{Moment, NodeRecord, NodeShape};
+use costing::{Attribution, HourlyPrice, Moment, NodeRecord, NodeShape, Purchase, Start};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -15,7 +15,7 @@ use super::record::Changed;
 macro_rules! node_columns {
     () => {
         "uid, name, extract(epoch FROM created_at)::bigint AS created_at, shapes,
-         extract(epoch FROM ended_at)::bigint AS ended_at, ended_certain, events"
+         extract(epoch FROM ended_at)::bigint AS ended_at, ended_certain, bought, events"
     };
 }
 
@@ -65,13 +65,15 @@ pub(crate) async fn write(
     changed: &[Changed<NodeRecord>],
 ) -> Result<(), Error> {
     const SQL: &str = "
-        INSERT INTO node_usage (cluster, uid, name, created_at, shapes, ended_at, ended_certain, events)
-        SELECT $1, uid, name, to_timestamp(created_at), shapes, to_timestamp(ended_at), ended_certain, events
-        FROM unnest($2::text[], $3::text[], $4::bigint[], $5::jsonb[], $6::bigint[], $7::boolean[], $8::bigint[])
-            AS new(uid, name, created_at, shapes, ended_at, ended_certain, events)
+        INSERT INTO node_usage (cluster, uid, name, created_at, shapes, ended_at, ended_certain, events, bought)
+        SELECT $1, uid, name, to_timestamp(created_at), shapes, to_timestamp(ended_at), ended_certain, events, bought
+        FROM unnest($2::text[], $3::text[], $4::bigint[], $5::jsonb[], $6::bigint[], $7::boolean[], $8::bigint[],
+                    $9::jsonb[])
+            AS new(uid, name, created_at, shapes, ended_at, ended_certain, events, bought)
         ON CONFLICT (cluster, uid) DO UPDATE SET
             name = excluded.name, created_at = excluded.created_at, shapes = excluded.shapes,
-            ended_at = excluded.ended_at, ended_certain = excluded.ended_certain, events = excluded.events";
+            ended_at = excluded.ended_at, ended_certain = excluded.ended_certain, events = excluded.events,
+            bought = excluded.bought";
     sqlx::query(SQL)
         .bind(cluster)
         .bind(changed.iter().map(|c| c.now.uid.as_str()).collect::<Vec<_>>())
@@ -81,6 +83,7 @@ pub(crate) async fn write(
         .bind(changed.iter().map(|c| c.now.ended.map(|end| end.at().0)).collect::<Vec<_>>())
         .bind(changed.iter().map(|c| c.now.ended.map(is_certain)).collect::<Vec<_>>())
         .bind(changed.iter().map(|c| c.events).collect::<Vec<_>>())
+        .bind(changed.iter().map(|c| c.now.bought.as_ref().map(bought_to_row).map(Json)).collect::<Vec<_>>())
         .execute(connection)
         .await
         .map_err(Error::to("record nodes"))?;
@@ -96,6 +99,7 @@ pub(crate) fn to_json(node: &NodeRecord) -> Value {
         "shapes": shapes_to_rows(node),
         "endedAt": node.ended.map(|end| end.at().0),
         "endedCertain": node.ended.map(is_certain),
+        "bought": node.bought.as_ref().map(bought_to_row),
     })
 }
 
@@ -118,6 +122,51 @@ fn shapes_to_rows(node: &NodeRecord) -> Vec<ShapeRow> {
     node.shapes.iter().map(row).collect()
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PurchaseRow {
+    paid: i64,
+    on_demand: Option<i64>,
+    start: Option<StartRow>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StartRow {
+    opened_at: Option<i64>,
+    namespace: Option<String>,
+    run: Option<String>,
+    attempt: Option<u32>,
+    queue: Option<String>,
+    user: Option<String>,
+}
+
+fn bought_to_row(bought: &Purchase) -> PurchaseRow {
+    let start = |start: &Start| {
+        // A machine is bought for a gang, not for one of its pods.
+        let Attribution { namespace, run, attempt, queue, user, pod: _ } = start.buyer.clone();
+        StartRow { opened_at: start.opened_at.map(|at| at.0), namespace, run, attempt, queue, user }
+    };
+    PurchaseRow {
+        paid: bought.paid.0,
+        on_demand: bought.on_demand.map(|price| price.0),
+        start: bought.start.as_ref().map(start),
+    }
+}
+
+fn bought(row: PurchaseRow) -> Purchase {
+    let start = |row: StartRow| {
+        let StartRow { opened_at, namespace, run, attempt, queue, user } = row;
+        let buyer = Attribution { namespace, pod: None, run, attempt, queue, user };
+        Start { buyer, opened_at: opened_at.map(Moment) }
+    };
+    Purchase {
+        paid: HourlyPrice(row.paid),
+        on_demand: row.on_demand.map(HourlyPrice),
+        start: row.start.map(start),
+    }
+}
+
 fn node(row: &PgRow) -> Result<NodeRecord, Error> {
     let Json(shapes): Json<Vec<ShapeRow>> = get(row, "shapes")?;
     let shape = |row: ShapeRow| {
@@ -130,5 +179,6 @@ fn node(row: &PgRow) -> Result<NodeRecord, Error> {
         created_at: get_moment(row, "created_at")?,
         shapes: shapes.into_iter().map(shape).collect(),
         ended: get_end(row)?,
+        bought: get::<Option<Json<PurchaseRow>>>(row, "bought")?.map(|Json(row)| bought(row)),
     })
 }

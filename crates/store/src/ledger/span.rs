@@ -36,7 +36,7 @@ pub(crate) fn of_pod(before: Option<&PodRecord>, now: &PodRecord) -> Vec<Span> {
 /// this one begins.
 pub(crate) fn of_node(before: Option<&NodeRecord>, now: &NodeRecord) -> Vec<Span> {
     let Some(before) = before else { return vec![whole_node(now)] };
-    if before.name != now.name || before.created_at != now.created_at {
+    if (&before.name, before.created_at, &before.bought) != (&now.name, now.created_at, &now.bought) {
         return vec![whole_node(before), whole_node(now)];
     }
     let shape = (before.shapes != now.shapes).then(|| {
@@ -96,7 +96,7 @@ fn day(moment: Moment) -> Day {
 
 #[cfg(test)]
 mod tests {
-    use costing::NodeShape;
+    use costing::{HourlyPrice, NodeShape, Purchase};
 
     use super::*;
 
@@ -160,6 +160,7 @@ mod tests {
             created_at: Moment(10 * DAY),
             shapes: vec![(Moment(10 * DAY + 3), shape(8))],
             ended: None,
+            bought: None,
         };
         assert_eq!(days(&of_node(None, &node)), [(10, None)]);
         let seen = |at, gpus| {
@@ -172,6 +173,9 @@ mod tests {
         assert_eq!(days(&of_node(Some(&node), &seen(10 * DAY + 1, 16))), [(10, None)], "a new first shape");
         let gone = NodeRecord { ended: Some(certain(12 * DAY + 1)), ..node.clone() };
         assert_eq!(days(&of_node(Some(&node), &gone)), [(12, None)]);
+        let paid = Purchase { paid: HourlyPrice(1), on_demand: None, start: None };
+        let bought = NodeRecord { bought: Some(paid), ..gone.clone() };
+        assert_eq!(days(&of_node(Some(&gone), &bought)), [(10, Some(12)), (10, Some(12))], "all of it");
         assert_eq!(of_node(Some(&node), &node), []);
     }
 }

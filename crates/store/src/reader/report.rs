@@ -14,12 +14,15 @@ use super::{Grouping, ReportQuery, ReportRow};
 pub(super) const SUMS: &str = "
     coalesce(sum(amount), 0)::numeric(38, 0)::text AS amount,
     coalesce(sum(rate), 0)::numeric(38, 0)::text AS rate,
+    coalesce(sum(saved), 0)::numeric(38, 0)::text AS saved,
+    coalesce(sum(interruptions), 0)::numeric(38, 0)::text AS interruptions,
     coalesce(sum(gpu_seconds), 0)::bigint AS gpu_seconds,
     coalesce(sum(unpriced_gpu_seconds), 0)::bigint AS unpriced_gpu_seconds";
 
 /// What open use adds to posted sums, until the moment `$2`.
 pub(super) const OPEN_COLUMNS: &str = "
-    rate * seconds AS amount, rate, gpus * seconds AS gpu_seconds,
+    rate * seconds AS amount, rate, saved_rate * seconds AS saved,
+    CASE WHEN of_interruption THEN rate * seconds END AS interruptions, gpus * seconds AS gpu_seconds,
     CASE WHEN rate IS NULL THEN gpus * seconds ELSE 0 END AS unpriced_gpu_seconds, 1 AS lines";
 
 /// `open_usage`, with how long each row has been open at the moment `$2`.
@@ -46,10 +49,10 @@ pub(super) async fn report(
         r#"SELECT * FROM (
                SELECT key, grouping(key) = 1 AS is_total, {SUMS}
                FROM (
-                   SELECT {key} AS key, amount, rate, gpu_seconds, unpriced_gpu_seconds, lines
+                   SELECT {key} AS key, amount, rate, saved, interruptions, gpu_seconds, unpriced_gpu_seconds, lines
                    FROM (
                        SELECT day, namespace, queue, username, class, {run}, amount, NULL::numeric AS rate,
-                              gpu_seconds, unpriced_gpu_seconds, lines
+                              saved, interruptions, gpu_seconds, unpriced_gpu_seconds, lines
                        FROM {table} WHERE {FILTERS}
                        UNION ALL
                        SELECT day, namespace, queue, username, class, {run}, {OPEN_COLUMNS}
@@ -88,6 +91,8 @@ pub(super) fn sums(row: &PgRow) -> Result<ReportRow, Error> {
         key: None,
         amount: money("amount")?,
         rate: money("rate")?,
+        saved: money("saved")?,
+        interruptions: money("interruptions")?,
         gpu_seconds: get(row, "gpu_seconds")?,
         unpriced_gpu_seconds: get(row, "unpriced_gpu_seconds")?,
     })

@@ -29,7 +29,8 @@ pub(super) async fn parts(
     let sql = format!(
         "SELECT class, attempt, {SUMS}
          FROM (
-             SELECT class, attempt, amount, NULL::numeric AS rate, gpu_seconds, unpriced_gpu_seconds, lines
+             SELECT class, attempt, amount, NULL::numeric AS rate, saved, interruptions, gpu_seconds,
+                    unpriced_gpu_seconds, lines
              FROM run_spend WHERE {FILTERS}
              UNION ALL
              SELECT class, attempt, {OPEN_COLUMNS} FROM {OPEN_SO_FAR} WHERE {FILTERS}
@@ -73,6 +74,8 @@ impl ReportRow {
     fn add(&mut self, other: &Self) {
         self.amount += other.amount;
         self.rate += other.rate;
+        self.saved += other.saved;
+        self.interruptions += other.interruptions;
         self.gpu_seconds += other.gpu_seconds;
         self.unpriced_gpu_seconds += other.unpriced_gpu_seconds;
     }

@@ -1,6 +1,6 @@
 //! What an attempt did in vain moves to another class, to the second, and no sum changes.
 
-use costing::{Class, Moment, PodRecord};
+use costing::{Class, HourlyPrice, Moment, PodRecord};
 use store::{Batch, LostUse, RunCost, Scope};
 
 use crate::model::{Model, assert_whole, post_all};
@@ -52,7 +52,11 @@ async fn what_came_after_the_loaded_checkpoint_moves_to_lost_to_the_second() {
         classes(&after_first),
         [(Class::Productive, 973 + 973 + 990), (Class::Starting, 30), (Class::Lost, 17 + 20)]
     );
-    assert_eq!(after_first.total, before.total, "it costs what it cost");
+    assert_eq!(after_first.total.amount, before.total.amount, "it costs what it cost");
+    // A GPU costs a thousandth a second; 10 s of the second attempt started.
+    let interruptions = |gpu_seconds| HourlyPrice::parse("3.6").unwrap().per_second() * gpu_seconds;
+    assert_eq!(before.total.interruptions, interruptions(10));
+    assert_eq!(after_first.total.interruptions, interruptions(10 + 17 + 20));
     assert_eq!(classes(&cost("other").await), [(Class::Productive, 990), (Class::Starting, 10)]);
 
     // Less changes nothing; more does: another attempt has gone back further.
@@ -67,7 +71,7 @@ async fn what_came_after_the_loaded_checkpoint_moves_to_lost_to_the_second() {
         classes(&all),
         [(Class::Productive, 490 + 490), (Class::Starting, 30), (Class::Lost, 500 + 503 + 990)]
     );
-    assert_eq!(all.total, before.total);
+    assert_eq!(all.total.amount, before.total.amount);
 
     let mut model = Model { prices: costing::PriceBook::new(vec![node_price("28.8")]), ..Model::default() };
     model.hear(&batch(start));

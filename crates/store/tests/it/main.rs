@@ -10,6 +10,7 @@ mod migrations;
 mod model;
 mod partitions;
 mod posting;
+mod purchases;
 mod replay;
 mod report;
 mod support;

@@ -87,11 +87,16 @@ pub async fn assert_sums_are_those_of_lines(superuser: &Pool) {
         ("run_spend", "cluster, day, namespace, queue, username, class, run, attempt"),
     ] {
         let kept = format!(
-            "SELECT {key}, amount, gpu_seconds, unpriced_gpu_seconds, lines FROM {table}
-             WHERE (amount, gpu_seconds, unpriced_gpu_seconds, lines) <> (0, 0, 0, 0)"
+            "SELECT {key}, amount, saved, interruptions, gpu_seconds, unpriced_gpu_seconds, lines FROM {table}
+             WHERE (amount, saved, interruptions, gpu_seconds, unpriced_gpu_seconds, lines) <> (0, 0, 0, 0, 0, 0)"
         );
         let summed = format!(
-            "SELECT {key}, coalesce(sum(amount), 0), sum(gpu_seconds),
+            "SELECT {key}, coalesce(sum(amount), 0),
+                    sum(saved_rate * extract(epoch FROM to_time - from_time)
+                        * CASE WHEN reverses IS NULL THEN 1 ELSE -1 END)::numeric(38, 0),
+                    coalesce(sum(amount) FILTER (
+                        WHERE class = 'Lost' OR class IN ('Starting', 'NodeStarting') AND attempt > 1), 0),
+                    sum(gpu_seconds),
                     coalesce(sum(gpu_seconds) FILTER (WHERE rate IS NULL), 0),
                     sum(CASE WHEN reverses IS NULL THEN 1 ELSE -1 END)
              FROM ledger_line GROUP BY {key} HAVING sum(CASE WHEN reverses IS NULL THEN 1 ELSE -1 END) <> 0"
@@ -113,11 +118,12 @@ async fn assert_reversals_mirror_their_charges(superuser: &Pool) {
                  OR charge.amount IS DISTINCT FROM -reversal.amount
                  OR charge.gpu_seconds IS DISTINCT FROM -reversal.gpu_seconds
                  OR (charge.node_uid, charge.pod_uid, charge.class, charge.from_time, charge.to_time, charge.rate,
-                     charge.namespace, charge.run, charge.attempt, charge.queue, charge.username)
+                     charge.namespace, charge.run, charge.attempt, charge.queue, charge.username,
+                     charge.saved_rate)
                     IS DISTINCT FROM
                     (reversal.node_uid, reversal.pod_uid, reversal.class, reversal.from_time, reversal.to_time,
                      reversal.rate, reversal.namespace, reversal.run, reversal.attempt, reversal.queue,
-                     reversal.username))",
+                     reversal.username, reversal.saved_rate))",
         )
         .await;
     assert_eq!(bad, 0, "reversals that are not their charges with the sign turned");
@@ -130,7 +136,7 @@ pub async fn net_lines(superuser: &Pool, cluster: &str) -> Vec<String> {
         &format!(
             "SELECT node, day, extract(epoch FROM from_time)::bigint AS starts,
                     extract(epoch FROM to_time)::bigint AS ends, node_uid, pod_uid, class, gpus, namespace, pod,
-                    run, attempt, queue, username, rate
+                    run, attempt, queue, username, rate, saved_rate
              FROM ledger_line charge
              WHERE cluster = '{cluster}' AND reverses IS NULL
                AND NOT EXISTS (SELECT FROM ledger_line r WHERE r.source = charge.source AND r.reverses = charge.sequence)"
@@ -144,7 +150,7 @@ async fn open_lines(superuser: &Pool, cluster: &str) -> Vec<String> {
         superuser,
         &format!(
             "SELECT node, day, extract(epoch FROM since)::bigint AS starts, NULL::bigint AS ends, node_uid, pod_uid,
-                    class, gpus, namespace, pod, run, attempt, queue, username, rate
+                    class, gpus, namespace, pod, run, attempt, queue, username, rate, saved_rate
              FROM open_usage WHERE cluster = '{cluster}'"
         ),
     )
@@ -156,7 +162,7 @@ async fn lines(superuser: &Pool, of: &str) -> Vec<String> {
         "SELECT concat_ws('|', node, day - date '1970-01-01', starts, coalesce(ends::text, '-'), node_uid,
                           coalesce(pod_uid, '-'), class, gpus, coalesce(namespace, '-'), coalesce(pod, '-'),
                           coalesce(run, '-'), coalesce(attempt::text, '-'), coalesce(queue, '-'),
-                          coalesce(username, '-'), coalesce(rate::text, '-'))
+                          coalesce(username, '-'), coalesce(rate::text, '-'), saved_rate)
          FROM ({of}) AS line"
     );
     let mut lines: Vec<String> =
@@ -175,6 +181,7 @@ fn text(account: &Account, line: &Line, ends: Option<Moment>) -> String {
         Class::Productive => "Productive",
         Class::Starting => "Starting",
         Class::Lost => "Lost",
+        Class::NodeStarting => "NodeStarting",
         Class::NodeIdle => "NodeIdle",
     };
     let of = &line.attribution;
@@ -194,6 +201,7 @@ fn text(account: &Account, line: &Line, ends: Option<Moment>) -> String {
         or_dash(&of.queue),
         or_dash(&of.user),
         or_dash(&line.rate.map(|rate| rate.0.to_string())),
+        line.saved_rate.0.to_string(),
     ]
     .join("|")
 }

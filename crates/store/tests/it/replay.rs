@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 use store::{Batch, Ledger};
 
 use crate::model::{Model, assert_whole, post_all, vanished};
-use crate::support::{CLUSTER, Database, after, node, node_price, pod, today};
+use crate::support::{CLUSTER, Database, after, node, node_price, pod, spot, today};
 
 const DAYS: i64 = 3;
 const DAY: i64 = 86_400;
@@ -200,17 +200,21 @@ fn prices(choice: u8, part: i64) -> Vec<Price> {
     }
 }
 
-/// A node becomes known, and perhaps ends. Names are few, so that some nodes follow others of their name.
+/// A node becomes known, perhaps as a machine that we bought, and perhaps ends. Names are few, so that some nodes follow others of their name.
 fn node_facts() -> impl Strategy<Value = Vec<NodeRecord>> {
     let times = (0..DAYS * DAY, prop::option::of(1..2 * DAY), any::<bool>());
-    (0_u8..2, times).prop_map(|(name, (created, life, certain))| {
+    let bought = prop::option::of(prop::option::of(0..DAY));
+    (0_u8..2, times, bought).prop_map(|(name, (created, life, certain), bought)| {
         let known = NodeRecord {
             uid: format!("node-{name}-{created}"),
             ..node(&format!("n{name}"), after(start(), created))
         };
         let end = life.map(|life| after(start(), created + life));
         let end = end.map(|at| if certain { End::Certain(at) } else { End::Provisional(at) });
-        vec![known.clone(), NodeRecord { ended: end, ..known }]
+        let purchase = |opens: Option<i64>| Some(spot(opens.map(|opens| after(start(), created + opens))));
+        let bought = bought.map(|opens| NodeRecord { bought: purchase(opens), ..known.clone() });
+        let facts = [known.clone(), NodeRecord { ended: end, ..known }];
+        facts.into_iter().chain(bought).collect()
     })
 }
 

@@ -135,6 +135,8 @@ fn sum(rows: &[ReportRow]) -> ReportRow {
     for row in rows {
         total.amount += row.amount;
         total.rate += row.rate;
+        total.saved += row.saved;
+        total.interruptions += row.interruptions;
         total.gpu_seconds += row.gpu_seconds;
         total.unpriced_gpu_seconds += row.unpriced_gpu_seconds;
     }

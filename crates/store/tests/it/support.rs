@@ -4,7 +4,10 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use costing::{Day, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Price, PriceUnit};
+use costing::{
+    Attribution, Day, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Price, PriceUnit, Purchase,
+    Start,
+};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use store::{Grouping, Ledger, Reader, ReportQuery};
@@ -135,6 +138,24 @@ pub fn node(name: &str, created_at: Moment) -> NodeRecord {
         created_at,
         shapes: vec![(created_at, shape)],
         ended: None,
+        bought: None,
+    }
+}
+
+/// Bought as spot at 28.80 instead of 72 an hour, for the second attempt of the run `run-a`.
+pub fn spot(opened_at: Option<Moment>) -> Purchase {
+    let buyer = Attribution {
+        namespace: Some("vision".into()),
+        pod: None,
+        run: Some("run-a".into()),
+        attempt: Some(2),
+        queue: Some("prod".into()),
+        user: Some("alice".into()),
+    };
+    Purchase {
+        paid: HourlyPrice::parse("28.8").unwrap(),
+        on_demand: Some(HourlyPrice::parse("72").unwrap()),
+        start: Some(Start { buyer, opened_at }),
     }
 }
 

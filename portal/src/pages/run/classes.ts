@@ -5,5 +5,6 @@ export const CLASS_LABELS: Record<UsageClass, string> = {
   Productive: "Productive",
   Starting: "Starting",
   Lost: "Lost",
+  NodeStarting: "Machine starting",
   NodeIdle: "Idle",
 };

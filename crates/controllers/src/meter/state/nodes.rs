@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster_convert::SlimNode;
-use costing::{Moment, NodeRecord};
+use costing::{End, Moment, NodeRecord, Purchase};
 
 use super::unseen_end;
 use crate::meter::observe::{node_record, shape};
@@ -12,6 +12,8 @@ use crate::meter::observe::{node_record, shape};
 pub(super) struct Nodes {
     known: BTreeMap<String, Node>,
     pub(super) dirty: BTreeSet<String>,
+    /// UIDs by the cloud's address of the machine.
+    by_machine: BTreeMap<String, String>,
     /// What a list has brought so far.
     pub(super) listing: Option<BTreeSet<String>>,
 }
@@ -32,17 +34,48 @@ impl Nodes {
         if let Some(listing) = &mut self.listing {
             listing.insert(uid.clone());
         }
+        if let Some(machine) = &node.spec.provider_id {
+            self.by_machine.insert(machine.clone(), uid.clone());
+        }
         let Some(known) = self.known.get_mut(&uid) else {
             self.known.insert(uid.clone(), Node { exists: true, first_seen: now, record: said });
             self.dirty.insert(uid);
             return;
         };
+        if known.record.learn_purchase(said.bought) {
+            self.dirty.insert(uid.clone());
+        }
         let shape = shape(node);
         if known.record.is_news(now, &shape) {
             known.record.shapes.push((now, shape));
             known.record.shapes.sort_unstable();
             self.dirty.insert(uid);
         }
+    }
+
+    /// What is known of a machine's purchase is known of its Node, and when it was told to end. Returns when the Node was
+    /// created, if there is one.
+    pub(super) fn learn_purchase(
+        &mut self,
+        machine: &str,
+        bought: Purchase,
+        terminating_at: Option<Moment>,
+    ) -> Option<Moment> {
+        let uid = self.by_machine.get(machine)?;
+        let node = self.known.get_mut(uid)?;
+        let mut is_news = node.record.learn_purchase(Some(bought));
+        // Nobody pays for a machine that was told to end. One whose Node went before had ended by itself.
+        if let Some(at) = terminating_at
+            && matches!(node.record.ended, None | Some(End::Provisional(_)))
+            && node.record.ended.is_none_or(|end| at <= end.at())
+        {
+            node.record.ended = Some(End::Certain(at.max(node.record.created_at)));
+            is_news = true;
+        }
+        if is_news {
+            self.dirty.insert(uid.clone());
+        }
+        Some(node.record.created_at)
     }
 
     /// It is not there any more.
@@ -108,6 +141,7 @@ impl Nodes {
         let forgettable = self.known.get(uid).is_some_and(|node| !node.exists) && !self.dirty.contains(uid);
         if forgettable {
             self.known.remove(uid);
+            self.by_machine.retain(|_, of| of != uid);
         }
     }
 }
@@ -124,6 +158,7 @@ impl Node {
                 joined.shapes.sort_unstable();
             }
         }
+        joined.learn_purchase(self.record.bought.clone());
         joined.ended = self.record.ended.or(recorded.ended);
         joined
     }

@@ -43,6 +43,8 @@ pub struct Used {
     /// GPUs times seconds, and seconds, without a price.
     pub unpriced: (i64, i64),
     pub money: Money,
+    /// What it would have cost more on demand.
+    pub saved: Money,
 }
 
 impl Used {
@@ -56,6 +58,7 @@ impl Used {
         self.unpriced.0 += other.unpriced.0;
         self.unpriced.1 += other.unpriced.1;
         self.money.add(&other.money);
+        self.saved.add(&other.saved);
     }
 }
 

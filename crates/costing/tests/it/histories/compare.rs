@@ -105,9 +105,9 @@ pub fn lines(ledger: &Ledger, now: Moment, goes_on: &GoesOn, findings: &mut Find
             let same_node = one.node_uid == next.node_uid;
             let gap = one.to < next.from && *subject != Subject::Idle && same_node;
             findings.expect(!gap, || format!("gap: {one:?}, {next:?}"));
-            let same =
-                (one.class, one.gpus, one.rate, one.to) == (next.class, next.gpus, next.rate, next.from);
-            let needless = same && same_node && day(one) == day(next);
+            let what = |line: &Line| (line.class, line.gpus, line.rate, line.saved_rate);
+            let needless =
+                what(one) == what(next) && one.to == next.from && same_node && day(one) == day(next);
             findings.expect(!needless, || format!("cut for nothing: {one:?}, {next:?}"));
         }
     }

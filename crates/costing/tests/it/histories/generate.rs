@@ -1,6 +1,9 @@
 //! A random history: what truly happened within a minute or two around a midnight, and what a watch tells of it.
 
-use costing::{Day, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Price, PriceUnit};
+use costing::{
+    Attribution, Day, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Price, PriceUnit, Purchase,
+    Start,
+};
 
 use super::random::Random;
 
@@ -72,7 +75,8 @@ fn lives_of_one_name(
             // Every fourth vanished while nobody looked, and its pods may go on.
             if random.chance(75) { End::Certain(at) } else { End::Provisional(at) }
         });
-        nodes.push(NodeRecord { uid, name: name.to_owned(), created_at: created, shapes, ended: seen });
+        let (name, bought) = (name.to_owned(), purchase(created, end, random));
+        nodes.push(NodeRecord { uid, name, created_at: created, shapes, ended: seen, bought });
         match ended {
             Some(at) if at < end && random.chance(60) => {
                 // The kubelet registers again, at once or a little later; pods may run through it.
@@ -81,6 +85,36 @@ fn lives_of_one_name(
             }
             _ => break,
         }
+    }
+}
+
+/// Some are machines that we bought: on demand or as spot, for a gang or as a spare, and some never open.
+fn purchase(created: Moment, end: Moment, random: &mut Random) -> Option<Purchase> {
+    if random.chance(60) {
+        return None;
+    }
+    let paid = HourlyPrice(random.between(0, 60_000_000));
+    // Spot may cost more than on demand.
+    let on_demand = random.chance(50).then(|| HourlyPrice(random.between(0, 60_000_000)));
+    let start = random.chance(80).then(|| Start {
+        buyer: buyer(random),
+        // Also before it is there, or late, by another machine's clock.
+        opened_at: random.chance(80).then(|| Moment(random.between(created.0 - 2, end.0 + 5))),
+    });
+    Some(Purchase { paid, on_demand, start })
+}
+
+fn buyer(random: &mut Random) -> Attribution {
+    if random.chance(20) {
+        return Attribution::default();
+    }
+    Attribution {
+        namespace: Some(format!("team-{}", random.below(2))),
+        pod: None,
+        run: Some(format!("run-{}", random.below(4))),
+        attempt: Some(u32::try_from(random.between(1, 2)).unwrap()),
+        queue: Some(format!("queue-{}", random.below(2))),
+        user: random.chance(80).then(|| format!("user-{}", random.below(3))),
     }
 }
 
@@ -239,8 +273,11 @@ fn stream(nodes: &[NodeRecord], pods: &[PodRecord], random: &mut Random) -> Vec<
 fn tell_node(node: &NodeRecord, told: &mut Vec<(i64, Observation)>, random: &mut Random) {
     for (at, shape) in &node.shapes {
         let shapes = vec![(*at, shape.clone())];
-        told.push((at.0, Observation::Node(NodeRecord { shapes, ended: None, ..node.clone() })));
+        let bought = node.bought.clone().and_then(|bought| told_of(bought, random));
+        told.push((at.0, Observation::Node(NodeRecord { shapes, ended: None, bought, ..node.clone() })));
     }
+    let late = random.between(0, 20);
+    told.push((node.created_at.0 + late, Observation::Node(NodeRecord { ended: None, ..node.clone() })));
     let Some(end) = node.ended else { return };
     let late = random.between(0, 20);
     if random.chance(25) {
@@ -249,6 +286,21 @@ fn tell_node(node: &NodeRecord, told: &mut Vec<(i64, Observation)>, random: &mut
         told.push((end.at().0 + late, Observation::Node(NodeRecord { ended, ..node.clone() })));
     }
     told.push((end.at().0 + late, Observation::Node(node.clone())));
+}
+
+/// A Node that is not known to be of a claim yet, a claim whose gang is not known yet, a machine that is not open yet.
+fn told_of(bought: Purchase, random: &mut Random) -> Option<Purchase> {
+    let start = bought.start.clone();
+    match random.below(5) {
+        0 => None,
+        1 => Some(Purchase { start: None, ..bought }),
+        2 => Some(Purchase { start: start.map(|start| Start { opened_at: None, ..start }), ..bought }),
+        3 => {
+            let nobody = |start| Start { buyer: Attribution::default(), ..start };
+            Some(Purchase { start: start.map(nobody), ..bought })
+        }
+        _ => Some(bought),
+    }
 }
 
 fn tell_pod(pod: &PodRecord, told: &mut Vec<(i64, Observation)>, random: &mut Random) {

@@ -119,12 +119,12 @@ impl Ledger {
     /// Everything, closed and open.
     pub fn bill(&self) -> Bill {
         let mut bill = Bill::default();
-        let mut sums: BTreeMap<Row, (Used, Amount)> = BTreeMap::new();
+        let mut sums: BTreeMap<Row, (Used, Amount, Amount)> = BTreeMap::new();
         let mut nodes: BTreeMap<String, Amount> = BTreeMap::new();
         for (account, book) in &self.accounts {
             for line in book.net.iter().chain(&book.open) {
                 *nodes.entry(line.node_uid.clone()).or_default() += line.amount().unwrap_or_default();
-                let (used, money) = sums.entry(row(account, line)).or_default();
+                let (used, money, saved) = sums.entry(row(account, line)).or_default();
                 used.seconds += if line.subject == Subject::Idle { 0 } else { line.seconds() };
                 used.gpu_seconds += line.gpu_seconds();
                 if line.rate.is_none() {
@@ -132,11 +132,12 @@ impl Ledger {
                     used.unpriced.1 += line.seconds();
                 }
                 *money += line.amount().unwrap_or_default();
+                *saved += line.saved();
             }
             book.add_problems(account, &mut bill);
         }
-        for (row, (mut used, money)) in sums {
-            used.money = fraction(money);
+        for (row, (mut used, money, saved)) in sums {
+            (used.money, used.saved) = (fraction(money), fraction(saved));
             if !used.is_nothing() {
                 bill.rows.insert(row, used);
             }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use costing::{Attribution, Class, Day, End, Moment, NodeShape, PodRecord, Price, PriceUnit};
+use costing::{Attribution, Class, Day, End, Moment, NodeShape, PodRecord, Price, PriceUnit, Purchase};
 
 use super::bill::{Bill, GoesOn, Money, Row, Used};
 use super::generate::Observation;
@@ -92,16 +92,18 @@ impl Walk<'_> {
             return;
         };
         let (shape, has) = self.nodes[node].shape_at(second);
-        let price = price_at(self.prices, shape, has.0, second);
+        let (paid, saved) = self.nodes[node].paid();
+        let price = paid.or_else(|| price_at(self.prices, shape, has.0, second));
         let mut cells = Vec::new();
         let mut all_held = (0, 0);
         for (pod, _) in holding() {
             let fact = &self.pods[*pod];
             let (class, held) = (fact.class_at(second), (i64::from(fact.about.gpus), fact.about.cpu_millis));
             all_held = (all_held.0 + held.0, all_held.1 + held.1);
-            cells.push(Cell { pod: Some(*pod), node, day, class, price, has, held });
+            cells.push(Cell { pod: Some(*pod), node, day, class, price, saved, has, held });
         }
-        cells.push(Cell { pod: None, node, day, class: Class::NodeIdle, price, has, held: all_held });
+        let class = if self.nodes[node].starts_in(second) { Class::NodeStarting } else { Class::NodeIdle };
+        cells.push(Cell { pod: None, node, day, class, price, saved, has, held: all_held });
         if all_held.0 > has.0 || (has.0 == 0 && all_held.1 > has.1) {
             bill.overcommitted.insert((name.to_owned(), second));
         }
@@ -125,7 +127,11 @@ impl Walk<'_> {
                 node_uid: self.nodes[cell.node].uid.to_owned(),
                 day: cell.day,
                 class: cell.class,
-                attribution: about.map(attribution).unwrap_or_default(),
+                attribution: match about {
+                    Some(about) => attribution(about),
+                    None if cell.class == Class::NodeStarting => self.nodes[cell.node].buyer(),
+                    None => Attribution::default(),
+                },
             };
             bill.rows.entry(row).or_default().add(&cell.used(*seconds));
         }
@@ -145,6 +151,8 @@ struct Cell {
     class: Class,
     /// Of the whole node for an hour, in millionths.
     price: Option<i128>,
+    /// By how much that is below the price on demand.
+    saved: i128,
     /// GPUs and thousandths of CPU cores of the node.
     has: (i64, i64),
     /// The same, of the pod; on the node's own cell, of all pods.
@@ -162,11 +170,15 @@ impl Cell {
             used.unpriced = (gpus * seconds, seconds);
             return used;
         };
-        let share = self.share(price);
-        let per_second =
-            if self.pod.is_some() { share } else { Money::fraction(price, MICRO_HOURS).minus(&share) };
-        used.money = per_second.times(seconds);
+        used.money = self.part_of(price).times(seconds);
+        used.saved = self.part_of(self.saved).times(seconds);
         used
+    }
+
+    /// For a second: what is held; on the node's own cell, what is not.
+    fn part_of(&self, price: i128) -> Money {
+        let share = self.share(price);
+        if self.pod.is_some() { share } else { Money::fraction(price, MICRO_HOURS).minus(&share) }
     }
 
     /// What is held costs, for a second.
@@ -177,7 +189,7 @@ impl Cell {
         if self.has.1 == 0 {
             return Money::default();
         }
-        let parts_each = price * PARTS / i128::from(self.has.1);
+        let parts_each = (price * PARTS).div_euclid(i128::from(self.has.1));
         Money::fraction(parts_each * i128::from(self.held.1), MICRO_HOURS * PARTS)
     }
 }
@@ -187,6 +199,7 @@ struct NodeFact<'a> {
     name: &'a str,
     created: i64,
     seen: Vec<&'a (Moment, NodeShape)>,
+    purchases: Vec<&'a Purchase>,
     ends: Ends,
     /// The last second in which a pod was on it whose end is certain.
     surely_used: Option<i64>,
@@ -234,13 +247,14 @@ fn facts(told: &[Observation]) -> (Vec<NodeFact<'_>>, Vec<PodFact<'_>>) {
             Observation::Node(node) => {
                 let index = nodes.iter().position(|fact| fact.uid == node.uid).unwrap_or_else(|| {
                     let (uid, name) = (node.uid.as_str(), node.name.as_str());
-                    let (seen, ends) = (Vec::new(), Ends::default());
+                    let (seen, purchases, ends) = (Vec::new(), Vec::new(), Ends::default());
                     let created = node.created_at.0;
-                    nodes.push(NodeFact { uid, name, created, seen, ends, surely_used: None });
+                    nodes.push(NodeFact { uid, name, created, seen, purchases, ends, surely_used: None });
                     nodes.len() - 1
                 });
                 nodes[index].created = nodes[index].created.min(node.created_at.0);
                 nodes[index].seen.extend(&node.shapes);
+                nodes[index].purchases.extend(&node.bought);
                 nodes[index].ends.add(node.ended);
             }
             Observation::Pod(pod) => {
@@ -292,6 +306,26 @@ fn node_at(nodes: &[NodeFact<'_>], of_name: &[usize], second: i64) -> Option<usi
 }
 
 impl NodeFact<'_> {
+    /// What was paid for an hour, if it was bought, and what that is below the price on demand. In millionths.
+    fn paid(&self) -> (Option<i128>, i128) {
+        let paid = self.purchases.iter().map(|bought| i128::from(bought.paid.0)).max();
+        let on_demand = self.purchases.iter().filter_map(|bought| bought.on_demand).max();
+        let saved = on_demand.zip(paid).map(|(on_demand, paid)| i128::from(on_demand.0) - paid);
+        (paid, saved.unwrap_or_default())
+    }
+
+    /// It starts if that was ever told of it, until it is open by any word.
+    fn starts_in(&self, second: i64) -> bool {
+        let starts = || self.purchases.iter().filter_map(|bought| bought.start.as_ref());
+        starts().next().is_some() && !starts().any(|start| start.opened_at.is_some_and(|at| at.0 <= second))
+    }
+
+    /// Whoever knew more said it; nobody said anything else.
+    fn buyer(&self) -> Attribution {
+        let buyers = self.purchases.iter().filter_map(|bought| Some(bought.start.as_ref()?.buyer.clone()));
+        buyers.max_by_key(|buyer| buyer.namespace.is_some()).unwrap_or_default()
+    }
+
     /// As last seen (first, before that), and the most GPUs and CPU that were seen until then.
     fn shape_at(&self, second: i64) -> (&NodeShape, (i64, i64)) {
         let first = self.seen.iter().min().expect("a node has a shape");

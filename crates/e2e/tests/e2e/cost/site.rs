@@ -165,6 +165,7 @@ async fn fill(ledger: &Ledger, now: Moment) -> anyhow::Result<()> {
         created_at: ago(3 * HOUR),
         shapes: vec![(ago(3 * HOUR), shape)],
         ended: None,
+        bought: None,
     };
     let pod = |namespace: &str, run: &str, user: &str, gpus, from: i64, to: Option<i64>| PodRecord {
         uid: format!("{namespace}-{run}-uid"),
