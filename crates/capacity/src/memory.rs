@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::OfferKey;
 use crate::claim::{Launch, LaunchKey};
+use crate::moves::memory::Moves;
 
 /// After its first failure an offer is left alone for so long; twice as long after each further one …
 const SHUN_FIRST: SignedDuration = SignedDuration::from_secs(30);
@@ -25,6 +26,8 @@ pub struct Memory {
     pub given_up: BTreeSet<LaunchKey>,
     /// Since when machines have had no pods.
     pub idle: BTreeMap<Arc<str>, Timestamp>,
+    /// Who was moved to cheaper machines.
+    pub moves: Moves,
     shunned: BTreeMap<OfferKey, Shunned>,
 }
 
@@ -55,6 +58,7 @@ impl Ordered {
 /// An offer that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shunned {
+    at: Timestamp,
     until: Timestamp,
     failures: u32,
     why: String,
@@ -66,7 +70,7 @@ impl Memory {
         let failures = self.shunned.get(offer).map_or(0, |before| before.failures).saturating_add(1);
         let wait = (SHUN_FIRST * 2_i32.pow(failures.min(6) - 1)).min(SHUN_MOST);
         let until = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
-        self.shunned.insert(offer.clone(), Shunned { until, failures, why: why.to_owned() });
+        self.shunned.insert(offer.clone(), Shunned { at: now, until, failures, why: why.to_owned() });
     }
 
     /// An offer worked.
@@ -77,6 +81,11 @@ impl Memory {
     /// Why an offer is not tried now.
     pub fn shuns(&self, offer: &OfferKey, now: Timestamp) -> Option<&str> {
         self.shunned.get(offer).filter(|it| it.until > now).map(|it| it.why.as_str())
+    }
+
+    /// When an offer last failed, unless it has worked since.
+    pub fn last_failure(&self, offer: &OfferKey) -> Option<Timestamp> {
+        self.shunned.get(offer).map(|it| it.at)
     }
 
     /// When the next offer is worth a try again.

@@ -14,6 +14,7 @@ mod ledger;
 mod logs;
 mod lost;
 mod machines;
+mod machines_moves;
 mod node_agent;
 mod objects;
 mod outlook;
