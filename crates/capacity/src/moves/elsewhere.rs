@@ -22,8 +22,7 @@ pub(super) fn offer(
     let mover = candidate.movers.first().filter(|_| candidate.may_buy)?;
     let as_if = View { state: copy, ..*view };
     let launches = buy(&as_if, &BTreeMap::new(), memory).launches;
-    let launch =
-        launches.into_iter().find(|it| it.key.purpose == Purpose::Gang(mover.gang.clone()))?;
+    let launch = launches.into_iter().find(|it| it.key.purpose == Purpose::Gang(mover.gang.clone()))?;
     let boot_seconds = launch.ready_by.as_second() - view.now.as_second();
     let has_spot = launch.machines.iter().any(|(offer, _)| is_spot(offer));
     let seconds = if has_spot { to_spot::seconds(view, memory, &launch)? } else { i64::MAX };

@@ -110,8 +110,14 @@ impl<'a> Candidate<'a> {
         let settled = late_after(boot_seconds);
         let has_settled = |mover: &Mover<'_>| view.now.duration_since(mover.started) >= settled;
         let (old_micros, used_micros) = (price(&leaves), price(&used));
-        (movers.len() <= GANGS_MAX && movers.iter().all(has_settled))
-            .then_some(Self { movers, leaves, old_micros, used_micros, boot_seconds, may_buy })
+        (movers.len() <= GANGS_MAX && movers.iter().all(has_settled)).then_some(Self {
+            movers,
+            leaves,
+            old_micros,
+            used_micros,
+            boot_seconds,
+            may_buy,
+        })
     }
 
     /// Saving, and work since the last save, of the gang that loses most.
@@ -203,8 +209,7 @@ fn limit_seconds_left(state: &ClusterState, gang: &Gang, started: Timestamp, now
 /// A machine that is open to everybody, ready, and of no launch that goes on.
 fn is_settled(state: &ClusterState, claim: &Claim, memory: &Memory) -> bool {
     let node = claim.node.as_ref().and_then(|name| state.node(state.node_id(name)?).object());
-    let is_of_launch =
-        memory.ordered.contains_key(&claim.launch) || memory.given_up.contains(&claim.launch);
+    let is_of_launch = memory.ordered.contains_key(&claim.launch) || memory.given_up.contains(&claim.launch);
     let is_open = node.is_some_and(|node| reserve::reserved_for(node).is_none());
     claim.ready && is_open && !claim.leaving && !is_of_launch && !memory.moves.leaves(&claim.name)
 }

@@ -12,7 +12,9 @@ use crate::View;
 use crate::catalogue::{Catalogue, MICROS, Offer, OfferKey};
 use crate::claim::Claim;
 use crate::memory::Memory;
-use crate::testing::{at, boot, catalogue, claims, gang, launch, machine, members, names, open, place, state};
+use crate::testing::{
+    at, boot, catalogue, claims, gang, launch, machine, members, names, open, place, state,
+};
 
 const STARTED: i64 = 1_100;
 /// Long after the start, so that everybody has settled: a boot of 60 s makes that three minutes.
@@ -250,8 +252,10 @@ fn a_gang_that_was_spread_over_machines_goes_to_fewer() {
     let why = world.words(NOW);
     assert_eq!(
         why,
-        ["team/train: 1 × on-demand h100 in a at 10.00 an hour for 2 members of 4 GPUs, instead of 2 × on-demand h100 in a \
-          at 20.00 an hour; saves 41.25 in 247 minutes, and moving costs 1.00"]
+        [
+            "team/train: 1 × on-demand h100 in a at 10.00 an hour for 2 members of 4 GPUs, instead of 2 × on-demand h100 in a \
+          at 20.00 an hour; saves 41.25 in 247 minutes, and moving costs 1.00"
+        ]
     );
     let mut alone = World::new(&[]);
     let nodes = alone.buy("train", 2);
@@ -330,8 +334,13 @@ fn a_machine_that_is_left_is_nobodys_spare() {
     world.catalogue.get_mut("h100").unwrap().spares = 1;
     world.buy("spare", 1);
     let (policy, now): (_, Timestamp) = (Policy::default(), at(NOW + 1));
-    let view =
-        View { state: &world.state, policy: &policy, catalogue: &world.catalogue, claims: &world.claims, now };
+    let view = View {
+        state: &world.state,
+        policy: &policy,
+        catalogue: &world.catalogue,
+        claims: &world.claims,
+        now,
+    };
     let decision = crate::decide(&view, &mut world.memory);
     assert_eq!(names(&decision.releases), [world.claims[0].name.to_string()]);
     assert!(decision.launches.is_empty(), "the other one is the spare");

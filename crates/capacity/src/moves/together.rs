@@ -19,7 +19,8 @@ pub(super) fn offer(
     bought: &BTreeMap<&NodeName, &Claim>,
     placements: &[GangPlacement],
 ) -> Option<Alternative> {
-    let find = |gang: &GangKey| placements.iter().find(|it| it.gang == *gang).map_or(0, |it| it.members.len());
+    let find =
+        |gang: &GangKey| placements.iter().find(|it| it.gang == *gang).map_or(0, |it| it.members.len());
     if candidate.movers.iter().any(|mover| find(mover.gang) < mover.pods.len()) {
         return None;
     }

@@ -274,7 +274,8 @@ fn taken_away(run: &Run, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> O
     });
     let known = || {
         let old = run.status.as_ref().filter(|_| phase == RunPhase::Pending)?;
-        let reason = old.reason.as_ref().filter(|reason| [PREEMPTED, UNWOUND, MOVED].contains(&reason.as_str()))?;
+        let reason =
+            old.reason.as_ref().filter(|reason| [PREEMPTED, UNWOUND, MOVED].contains(&reason.as_str()))?;
         Some((reason.clone(), old.message.clone().unwrap_or_default()))
     };
     told.or_else(known)
@@ -345,7 +346,8 @@ fn started_at(sight: Sight<'_>, old: &RunStatus) -> Option<Time> {
 fn was_placed(run: &Run) -> bool {
     let conditions = run.status.iter().flat_map(|status| &status.conditions);
     conditions.filter(|condition| condition.type_ == conditions::run::SCHEDULED).any(|condition| {
-        condition.status == "True" || [MEMBER_LOST, PREEMPTED, UNWOUND, MOVED].contains(&condition.reason.as_str())
+        condition.status == "True"
+            || [MEMBER_LOST, PREEMPTED, UNWOUND, MOVED].contains(&condition.reason.as_str())
     })
 }
 

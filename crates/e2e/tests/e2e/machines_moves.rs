@@ -41,7 +41,8 @@ async fn a_run_that_met_dry_spot_goes_back_to_it_with_one_interruption() -> anyh
     create_run(&client, TEAM, "train", spec).await?;
     wait::until("it runs on demand", BOUND, || async {
         let (status, machines) = (run_status(&client, TEAM, "train").await?, billed(karpenter)?);
-        let is_on_demand = machines.len() == 2 && machines.iter().all(|it| it.offer.capacity_type == "on-demand");
+        let is_on_demand =
+            machines.len() == 2 && machines.iter().all(|it| it.offer.capacity_type == "on-demand");
         Ok((status.members.running == 2 && is_on_demand).then_some(()))
     })
     .await?;
