@@ -17,6 +17,8 @@ pub mod pod {
     pub const PREEMPTED: &str = "PreemptionByWarpyard";
     /// The gang was bound in part, and there is no room for the rest of it.
     pub const START_FAILED: &str = "GangStartFailed";
+    /// The gang goes on elsewhere, where it costs less.
+    pub const MOVED: &str = "MovedByWarpyard";
 }
 
 /// What a condition says now; [`merge`] turns it into a [`Condition`] with the right transition time.

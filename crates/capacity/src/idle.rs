@@ -93,7 +93,7 @@ fn is_coming_spare(claim: &Claim, machine: &Arc<str>, going_on: &BTreeSet<Launch
 }
 
 /// Whether no pod of ours is on the node, nor meant for it. What runs on every node does not count.
-fn is_empty(state: &ClusterState, node: Option<&NodeName>) -> bool {
+pub(crate) fn is_empty(state: &ClusterState, node: Option<&NodeName>) -> bool {
     let Some(node) = node.and_then(|name| state.node_id(name)) else { return true };
     !state.node(node).pods().any(|pod| state.pod(pod).pod().ours)
 }

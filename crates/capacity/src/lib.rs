@@ -4,8 +4,8 @@
 //! ```text
 //!   state (a copy) ─┐            ┌─► launches.rs  orders under way: whole, or given back      ─► releases, opens
 //!   catalogue      ─┼─► decide ──┼─► idle.rs      machines without pods, spares               ─► releases, spares
-//!   claims         ─┤            └─► buy.rs       who waits for nodes ─► mix ─► plan again    ─► launches, refusals
-//!   memory         ─┘
+//!   claims         ─┤            ├─► buy.rs       who waits for nodes ─► mix ─► plan again    ─► launches, refusals
+//!   memory         ─┘            └─► moves.rs     who could have it cheaper ─► plan, buy, worth ─► moves, releases
 //! ```
 //!
 //! | | |
@@ -29,6 +29,7 @@ pub mod launches;
 pub mod memory;
 pub mod mix;
 pub mod money;
+pub mod moves;
 pub mod offering;
 pub mod pools;
 pub mod reserve;
@@ -48,6 +49,7 @@ use crate::catalogue::Catalogue;
 use crate::claim::{Claim, Launch, LaunchKey};
 use crate::launches::{Release, UnderWay};
 use crate::memory::{Memory, Ordered};
+use crate::moves::Move;
 
 /// All that a decision is made from, but for what is remembered.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +73,8 @@ pub struct Decision {
     pub launches: Vec<Launch>,
     /// Machines to give back.
     pub releases: Vec<Release>,
+    /// Gangs that leave their machines for cheaper ones, or for room elsewhere.
+    pub moves: Vec<Move>,
     /// Nodes that lose the taint of the gang that they were bought for.
     pub opens: Vec<NodeName>,
     /// Launches that go on, those of this decision among them, by the gang that waits for them.
@@ -90,20 +94,28 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
     let follow = launches::follow(view.state, view.catalogue, &claims, memory, view.now);
     let mut under_way = follow.under_way;
     let going_on = going_on(&under_way, memory);
-    let idle = idle::idle(view.state, view.catalogue, &claims, &going_on, memory, view.now);
+    // Whoever leaves a machine leaves it for good: it is nobody's spare.
+    let kept: Vec<Claim> = claims.iter().filter(|it| !memory.moves.leaves(&it.name)).cloned().collect();
+    let idle = idle::idle(view.state, view.catalogue, &kept, &going_on, memory, view.now);
     let bought = buy::buy(&view, &under_way, memory);
     let mut launches = bought.launches;
     launches.extend(spares::spares(&view, &idle.spares_missing, memory));
+    let is_quiet = under_way.is_empty()
+        && launches.is_empty()
+        && memory.ordered.is_empty()
+        && idle.spares_missing.is_empty();
+    let moving = moves::moves(&view, is_quiet, memory);
     for launch in &launches {
         let ordered = Ordered { launch: launch.clone(), at: view.now, seen: BTreeSet::new() };
         memory.ordered.insert(launch.key.clone(), ordered);
         under_way.extend(launch.under_way(view.now));
     }
-    let releases = follow.releases.into_iter().chain(idle.releases).collect();
+    let releases = follow.releases.into_iter().chain(idle.releases).chain(moving.releases).collect();
     let moments = [follow.look_again_at, idle.look_again_at, memory.next_try(view.now)];
     Decision {
         launches,
         releases,
+        moves: moving.moves,
         opens: follow.opens,
         under_way,
         refused: bought.refused,

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::OfferKey;
 use crate::claim::{Launch, LaunchKey};
+use crate::moves::memory::Moves;
 
 /// After its first failure an offer is left alone for so long; twice as long after each further one …
 const SHUN_FIRST: SignedDuration = SignedDuration::from_secs(30);
@@ -30,6 +31,8 @@ pub struct Memory {
     pub given_up: BTreeSet<LaunchKey>,
     /// Since when machines have had no pods.
     pub idle: BTreeMap<Arc<str>, Timestamp>,
+    /// Who was moved to cheaper machines.
+    pub moves: Moves,
     shunned: BTreeMap<OfferKey, Shunned>,
     silent_until: Option<Timestamp>,
 }
@@ -61,6 +64,7 @@ impl Ordered {
 /// An offer that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shunned {
+    at: Timestamp,
     until: Timestamp,
     failures: u32,
     why: String,
@@ -72,7 +76,7 @@ impl Memory {
         let failures = self.shunned.get(offer).map_or(0, |before| before.failures).saturating_add(1);
         let wait = (SHUN_FIRST * 2_i32.pow(failures.min(6) - 1)).min(SHUN_MOST);
         let until = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
-        self.shunned.insert(offer.clone(), Shunned { until, failures, why: why.to_owned() });
+        self.shunned.insert(offer.clone(), Shunned { at: now, until, failures, why: why.to_owned() });
     }
 
     /// An offer worked.
@@ -93,6 +97,11 @@ impl Memory {
     /// Why nothing at all is ordered now.
     pub fn silence(&self, now: Timestamp) -> Option<&'static str> {
         self.silent_until.filter(|until| *until > now).map(|_| SILENT)
+    }
+
+    /// When an offer last failed, unless it has worked since.
+    pub fn last_failure(&self, offer: &OfferKey) -> Option<Timestamp> {
+        self.shunned.get(offer).map(|it| it.at)
     }
 
     /// When the next offer is worth a try again.

@@ -73,7 +73,7 @@ pub enum EvictCause {
         /// Gangs whose Holds, and when they expire, must be written before; if one is not wanted any more, it is spared.
         after: Vec<(GangKey, Timestamp)>,
     },
-    /// It cannot go on as it is.
+    /// It cannot go on as it is, or goes on elsewhere: nobody's room depends on it, so there is no Hold.
     Unwinding {
         /// Whether it stays if one of its pods has started.
         unless_started: bool,

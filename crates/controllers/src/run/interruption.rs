@@ -148,6 +148,9 @@ fn taken_away(sight: Sight<'_>) -> Option<Interruption> {
         conditions::pod::START_FAILED => {
             Interruption::new("Unwound", sentence.unwrap_or_else(|| "could start only in part".to_owned()))
         }
+        conditions::pod::MOVED => {
+            Interruption::new("Moved", sentence.unwrap_or_else(|| "moved to cheaper machines".to_owned()))
+        }
         "DeletionByPodGC" | "DeletionByTaintManager" => {
             Interruption::new("NodeLost", member("was lost with its node"))
         }

@@ -38,6 +38,7 @@ use crate::nodes::NodesByName;
 const MEMBER_LOST: &str = "MemberLost";
 const PREEMPTED: &str = "Preempted";
 const UNWOUND: &str = "Unwound";
+const MOVED: &str = "Moved";
 
 /// The status with the next attempt recorded, of so many members: written before any child is created.
 pub fn with_attempt(run: &Run, members: u32, now: Timestamp) -> RunStatus {
@@ -266,13 +267,15 @@ fn taken_away(run: &Run, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> O
         let word = match member.disruption.as_deref()? {
             conditions::pod::PREEMPTED => PREEMPTED,
             conditions::pod::START_FAILED => UNWOUND,
+            conditions::pod::MOVED => MOVED,
             _ => return None,
         };
         Some((word.to_owned(), member.disruption_message.clone().unwrap_or_default()))
     });
     let known = || {
         let old = run.status.as_ref().filter(|_| phase == RunPhase::Pending)?;
-        let reason = old.reason.as_ref().filter(|reason| [PREEMPTED, UNWOUND].contains(&reason.as_str()))?;
+        let reason =
+            old.reason.as_ref().filter(|reason| [PREEMPTED, UNWOUND, MOVED].contains(&reason.as_str()))?;
         Some((reason.clone(), old.message.clone().unwrap_or_default()))
     };
     told.or_else(known)
@@ -343,7 +346,8 @@ fn started_at(sight: Sight<'_>, old: &RunStatus) -> Option<Time> {
 fn was_placed(run: &Run) -> bool {
     let conditions = run.status.iter().flat_map(|status| &status.conditions);
     conditions.filter(|condition| condition.type_ == conditions::run::SCHEDULED).any(|condition| {
-        condition.status == "True" || [MEMBER_LOST, PREEMPTED, UNWOUND].contains(&condition.reason.as_str())
+        condition.status == "True"
+            || [MEMBER_LOST, PREEMPTED, UNWOUND, MOVED].contains(&condition.reason.as_str())
     })
 }
 

@@ -15,6 +15,7 @@ mod logs;
 mod lost;
 mod machines;
 mod machines_bill;
+mod machines_moves;
 mod node_agent;
 mod objects;
 mod outlook;

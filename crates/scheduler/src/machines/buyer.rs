@@ -124,6 +124,10 @@ impl Buyer {
         for release in &decision.releases {
             info!(claim = %release.claim, why = release.why, "Giving back a machine.");
         }
+        for it in &decision.moves {
+            let (gangs, machines) = (it.gangs.len(), it.leaves.len());
+            info!(gang = %it.gangs[0], gangs, machines, why = it.why, "Moving to cheaper machines.");
+        }
         debug!(
             took_seconds = started.elapsed().as_secs_f64(),
             under_way = decision.under_way.len(),

@@ -1,5 +1,5 @@
 //! Machines that are bought for gangs, as the loop knows them: kept for their gang until it has started, and closed before
-//! they go.
+//! they go. Who leaves them for others: `moves.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,8 +22,10 @@ use crate::machines::Decided;
 pub(super) struct Machines {
     /// Nodes that are kept, by the mark of the gang that they are kept for.
     kept: BTreeMap<Arc<str>, BTreeSet<NodeName>>,
-    /// Nodes that go: nobody is placed on them any more.
-    closing: BTreeSet<NodeName>,
+    /// Nodes that go: nobody is placed on them any more. With each, whether it would take pods else, as it was last seen.
+    pub closing: BTreeMap<NodeName, bool>,
+    /// Gangs that were told to move, and the nodes that are closed for it, until it is known what became of it.
+    pub moving: BTreeMap<GangKey, Vec<NodeName>>,
     /// What was decided last about gangs that wait for nodes.
     said: BTreeMap<GangKey, Said>,
 }
@@ -56,8 +58,8 @@ impl Machines {
     }
 
     fn see(&mut self, node: &mut Node) -> Option<Arc<str>> {
-        if self.closing.contains(&node.name) {
-            node.schedulable = false;
+        if let Some(takes_pods) = self.closing.get_mut(&node.name) {
+            *takes_pods = std::mem::replace(&mut node.schedulable, false);
         }
         let mark = reserve::reserved_for(node).cloned();
         if mark
@@ -154,6 +156,9 @@ impl Planner {
                 debug!(claim = %release.claim, "The machine has pods again, and stays.");
             }
         }
+        for it in &decision.moves {
+            self.move_away(it);
+        }
         for node in &decision.opens {
             if let Some(patch) = self.without_mark(node) {
                 backend.patch_node(node, patch);
@@ -168,11 +173,23 @@ impl Planner {
         !self.state.node(node).pods().any(|pod| self.state.pod(pod).pod().ours)
     }
 
-    fn close(&mut self, node: &NodeName) {
-        self.machines.closing.insert(node.clone());
+    /// Nobody is placed on a node any more.
+    pub(super) fn close(&mut self, node: &NodeName) {
         let object = self.state.node_id(node).and_then(|node| self.state.node(node).object().cloned());
+        let takes_pods = object.as_ref().is_none_or(|object| object.schedulable);
+        // One that is closed already was seen before.
+        self.machines.closing.entry(node.clone()).or_insert(takes_pods);
         if let Some(object) = object {
             self.state.apply(Change::Node(Node { schedulable: false, ..object }));
+        }
+    }
+
+    /// A node stays after all.
+    pub(super) fn reopen(&mut self, node: &NodeName) {
+        let Some(schedulable) = self.machines.closing.remove(node) else { return };
+        let object = self.state.node_id(node).and_then(|node| self.state.node(node).object().cloned());
+        if let Some(object) = object {
+            self.state.apply(Change::Node(Node { schedulable, ..object }));
         }
     }
 

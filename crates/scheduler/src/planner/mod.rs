@@ -12,6 +12,7 @@
 //! | `observe.rs` | what is noted for those who ask, and for operators |
 //! | `hand_over.rs` | placements become binds |
 //! | `machines.rs` | machines that are bought: kept for their gang, closed before they go |
+//! | `moves.rs` | who leaves bought machines for cheaper ones |
 //! | `rooms.rs` | evictions and holds go to those who write them, and end when they have served |
 //! | `restore.rs` | what the leader before left under way |
 //! | `settle.rs` | what became of binds |
@@ -19,6 +20,7 @@
 
 mod hand_over;
 mod machines;
+mod moves;
 mod observe;
 mod restore;
 mod rooms;

@@ -132,7 +132,7 @@ impl Planner {
     }
 
     /// One event for a gang, about its first pod.
-    fn tell_of(&self, request: &EvictRequest, reason: &'static str) {
+    pub(super) fn tell_of(&self, request: &EvictRequest, reason: &'static str) {
         if let Some(pod) = request.pods.first().cloned() {
             let note = format!("gang {}: {}", request.gang, request.message);
             self.outputs.events.submit(EventRequest { pod, reason, action: "Evict", note });
@@ -166,6 +166,7 @@ impl Planner {
         }
         match claimant {
             Some(claimant) => self.settle_claim(gang, claimant, *outcome),
+            None if self.settle_move(gang, *outcome) => {}
             None => self.unwinding.ended(gang, *outcome, Instant::now()),
         }
     }

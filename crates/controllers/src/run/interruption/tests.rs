@@ -47,6 +47,7 @@ fn who_takes_a_member_away_is_told() {
     for (why, expect) in [
         ("PreemptionByWarpyard", "Preempted"),
         ("GangStartFailed", "Unwound"),
+        ("MovedByWarpyard", "Moved"),
         ("DeletionByPodGC", "NodeLost"),
         ("DeletionByTaintManager", "NodeLost"),
         ("EvictionByEvictionAPI", "Evicted"),

@@ -1,0 +1,173 @@
+//! Runs that save their state leave machines that cost more than they must: for room that is free elsewhere, for cheaper
+//! machines, or for spot that is back.
+//!
+//! ```text
+//!   machines in use ─► candidates ─► a copy without them ─► plan ─► all have room elsewhere    together.rs  ─┐
+//!                      movers.rs     and their machines      └─► buy ─► cheaper machines       elsewhere.rs ─┼─► worth.rs ─► Move
+//!                                                                       spot, if it stands     to_spot.rs   ─┘   gain > 2 × cost
+//!   after a Move: its machines are given back when they are empty; nobody else moves until it runs again     memory.rs
+//! ```
+//!
+//! A move is an eviction: the gang is told to save and leave, its machines are closed, and its next attempt waits like any
+//! other. So a move is decided only if the planner and `buy` say, on a copy, what would become of it then. Who may go, and when:
+//!
+//! - whole gangs that save their state, come back, and have run long enough; nobody for whom a disruption budget says no;
+//! - nobody whose queue has somebody else waiting, and nobody while machines are on their way for anyone;
+//! - one move at a time, and the same run again only after half an hour, then an hour, up to eight ([`memory`]);
+//! - nobody whose deadline would come nearer than the guard of [`crate::spot`].
+
+mod elsewhere;
+pub mod memory;
+mod movers;
+mod to_spot;
+mod together;
+pub mod worth;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api_types::machine_type::CapacityType;
+use cluster_model::{Change, ClusterState, GangKey, Node, NodeName, Pod};
+
+use crate::View;
+use crate::catalogue::OfferKey;
+use crate::claim::Claim;
+use crate::launches::{Release, late_after};
+use crate::memory::Memory;
+use crate::money::money;
+use movers::{Candidate, candidates};
+use worth::{Stakes, Worth};
+
+/// Candidates that are tried at a look: each costs a copy of the state and up to three plans. Those that were tried longest ago
+/// come first.
+const TRIES_MAX: usize = 4;
+
+/// Gangs that leave their machines, to go on elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The gangs, each whole.
+    pub gangs: Vec<GangKey>,
+    /// The nodes that nobody is placed on any more, and that go when they are empty.
+    pub leaves: Vec<NodeName>,
+    /// Where to and what for, in a sentence without a full stop.
+    pub why: String,
+    /// What it is expected to save, and to cost.
+    pub worth: Worth,
+}
+
+/// What is to be done about runs that could have it cheaper.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moving {
+    /// Who leaves: one at a time.
+    pub moves: Vec<Move>,
+    /// Machines that were left and are empty.
+    pub releases: Vec<Release>,
+}
+
+/// Follows the last move, and looks for the next. `is_quiet` says that no machines are on their way, nor about to be ordered.
+pub fn moves(view: &View<'_>, is_quiet: bool, memory: &mut Memory) -> Moving {
+    let releases = memory.moves.follow(view);
+    let mut moving = Moving { moves: Vec::new(), releases };
+    if !is_quiet || !memory.moves.looks_now(view.now) {
+        return moving;
+    }
+    let (bought, mut found) = candidates(view, memory);
+    memory.moves.retry_in_turn(&mut found);
+    for candidate in found.into_iter().take(TRIES_MAX) {
+        memory.moves.tried(&candidate, view.now);
+        if let Some(it) = consider(view, memory, &candidate, &bought) {
+            let lines = candidate.movers.iter().map(|mover| mover.line.clone()).collect();
+            let left = candidate.leaves.iter().map(|claim| Arc::clone(&claim.name)).collect();
+            let patience = candidate.grace() + late_after(candidate.boot_seconds) * 2;
+            memory.moves.begin(lines, left, view.now, patience);
+            moving.moves.push(it);
+            break;
+        }
+    }
+    moving
+}
+
+/// What would become of a candidate, by the word of the planner and of who buys; `None` if it had better stay.
+fn consider(
+    view: &View<'_>,
+    memory: &Memory,
+    candidate: &Candidate<'_>,
+    bought: &BTreeMap<&NodeName, &Claim>,
+) -> Option<Move> {
+    let mut copy = without(view, candidate);
+    let plan = placement::plan(&mut copy, view.policy, view.now);
+    let is_mover = |gang: &GangKey| candidate.movers.iter().any(|mover| mover.gang == gang);
+    // Others neither give way for it nor take what it leaves.
+    if !plan.evictions.is_empty() || plan.placements.iter().any(|it| !is_mover(&it.gang)) {
+        return None;
+    }
+    let offer = if plan.placements.is_empty() {
+        elsewhere::offer(view, memory, candidate, &copy)?
+    } else {
+        together::offer(view, candidate, bought, &plan.placements)?
+    };
+    let worth = Worth::of(&offer.stakes);
+    let keeps_deadlines =
+        candidate.movers.iter().all(|mover| mover.keeps_deadline(offer.stakes.changeover_seconds, view.now));
+    (worth.pays() && keeps_deadlines).then(|| Move {
+        gangs: candidate.movers.iter().map(|mover| mover.gang.clone()).collect(),
+        leaves: candidate.leaves.iter().filter_map(|claim| claim.node.clone()).collect(),
+        why: format!("{}; {worth}", offer.words),
+        worth,
+    })
+}
+
+/// What a candidate could have instead.
+struct Alternative {
+    stakes: Stakes,
+    words: String,
+}
+
+/// The state as it would be: the gangs wait, made anew, and their machines take nobody.
+fn without(view: &View<'_>, candidate: &Candidate<'_>) -> ClusterState {
+    let mut state = view.state.clone();
+    state.advance(view.now);
+    for node in candidate.leaves.iter().filter_map(|claim| claim.node.as_ref()) {
+        let object = state.node_id(node).and_then(|node| state.node(node).object().cloned());
+        if let Some(object) = object {
+            state.apply(Change::Node(Node { schedulable: false, ..object }));
+        }
+    }
+    let pods = || candidate.movers.iter().flat_map(|mover| &mover.pods);
+    for pod in pods() {
+        state.apply(Change::PodGone(pod.key.clone()));
+    }
+    for pod in pods() {
+        // Whoever waits already comes before it.
+        let (created, devices) = (view.now, Vec::new());
+        let anew = Pod { node: None, started: None, created, devices, ..(*pod).clone() };
+        state.apply(Change::Pod(anew));
+    }
+    state
+}
+
+/// Machines in words: how many of which, and what they cost.
+fn in_words(view: &View<'_>, claims: &[&Claim]) -> String {
+    let mut kinds: BTreeMap<&OfferKey, u32> = BTreeMap::new();
+    for claim in claims {
+        *kinds.entry(&claim.offer).or_default() += 1;
+    }
+    let kinds: Vec<String> = kinds.into_iter().map(|(offer, count)| format!("{count} × {offer}")).collect();
+    let price = claims.iter().map(|claim| price_now(view, claim)).sum();
+    format!("{} at {} an hour", kinds.join(", "), money(price))
+}
+
+/// What a machine costs, in millionths per hour: what was paid, or less if its offer costs less by now. So nobody leaves an offer
+/// for the same one, and nobody leaves a machine because others have become dearer.
+fn price_now(view: &View<'_>, claim: &Claim) -> i64 {
+    let machine = view.catalogue.get(&claim.offer.machine);
+    let offer = machine.and_then(|machine| machine.offer(&claim.offer.place));
+    offer.map_or(claim.price_micros, |offer| offer.price_micros.min(claim.price_micros))
+}
+
+fn is_spot(offer: &OfferKey) -> bool {
+    offer.place.capacity_type == CapacityType::Spot
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! Back to spot, or to other spot: only where it stands, and only for as long as spot lasts.
+
+use jiff::Timestamp;
+
+use super::is_spot;
+use crate::View;
+use crate::claim::Launch;
+use crate::launches::late_after;
+use crate::memory::Memory;
+
+/// How long spot is expected to last that nobody has seen for long: the prior of [`crate::spot::Lifetimes`].
+const SPOT_LASTS_SECONDS: i64 = 4 * 3600;
+
+/// For how long a launch of spot machines is good; `None` if one of them was refused of late. After a failure as much time must
+/// have passed as a launch may take: leaving on-demand machines for spot that is still dry costs two changeovers for nothing.
+pub(super) fn seconds(view: &View<'_>, memory: &Memory, launch: &Launch) -> Option<i64> {
+    let stands = launch.machines.iter().filter(|(offer, _)| is_spot(offer)).all(|(offer, _)| {
+        let boot = view.catalogue.get(&offer.machine).map_or(0, |machine| machine.boot_seconds);
+        let stands = |failed: Timestamp| view.now.duration_since(failed) >= late_after(boot);
+        memory.last_failure(offer).is_none_or(stands)
+    });
+    stands.then_some(SPOT_LASTS_SECONDS)
+}

@@ -1,0 +1,52 @@
+//! Gangs for which there is room on other machines, which stay anyhow: theirs can go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster_model::plan::GangPlacement;
+use cluster_model::{GangKey, NodeName};
+
+use super::movers::{Candidate, gangs_on, seconds_left};
+use super::worth::{RESTART_SECONDS, Stakes};
+use super::{Alternative, in_words};
+use crate::View;
+use crate::claim::Claim;
+
+/// What is saved if all of them go where the planner would put them. It lasts for as long as they go on, and the machines
+/// that they go to would have stayed for others.
+pub(super) fn offer(
+    view: &View<'_>,
+    candidate: &Candidate<'_>,
+    bought: &BTreeMap<&NodeName, &Claim>,
+    placements: &[GangPlacement],
+) -> Option<Alternative> {
+    let find =
+        |gang: &GangKey| placements.iter().find(|it| it.gang == *gang).map_or(0, |it| it.members.len());
+    if candidate.movers.iter().any(|mover| find(mover.gang) < mover.pods.len()) {
+        return None;
+    }
+    let goes_on = candidate.movers.iter().map(|mover| mover.seconds_left).max()?;
+    let nodes: BTreeSet<&NodeName> =
+        placements.iter().flat_map(|it| &it.members).map(|member| &member.node).collect();
+    let stay = nodes.iter().filter(|node| bought.contains_key(*node));
+    let stays = stay.map(|node| seconds_without(view, node, candidate)).min().unwrap_or(i64::MAX);
+    let stakes = Stakes {
+        old_micros: candidate.old_micros,
+        new_micros: 0,
+        seconds: goes_on.min(stays),
+        changeover_seconds: RESTART_SECONDS,
+        changeover_micros: candidate.used_micros,
+        lost_seconds: candidate.lost_seconds(),
+        lost_micros: candidate.used_micros,
+    };
+    let words = format!("there is room on other machines, and {} can go", in_words(view, &candidate.leaves));
+    Some(Alternative { stakes, words })
+}
+
+/// How long a machine would stay without those who move: until the last of the others is expected to end. One that nobody else is
+/// on is about to go, or is a spare.
+fn seconds_without(view: &View<'_>, node: &NodeName, candidate: &Candidate<'_>) -> i64 {
+    let moves = |gang: &&GangKey| candidate.movers.iter().any(|mover| mover.gang == *gang);
+    let others = gangs_on(view.state, node).into_iter().filter(|gang| !moves(gang));
+    let left = others.filter_map(|gang| view.state.gang(gang));
+    left.map(|gang| seconds_left(view.state, gang, view.now)).max().unwrap_or(0)
+}
