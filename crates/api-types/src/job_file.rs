@@ -120,7 +120,9 @@ pub enum Error {
     #[error("maxPrice: must be an amount for an hour with at most six decimals, such as 120 or \"29.40\"")]
     MaxPrice,
     /// `deadline` is no time.
-    #[error("deadline: must be a time with its zone, such as 2026-12-01T08:00:00Z or 2026-12-01T09:00:00+01:00")]
+    #[error(
+        "deadline: must be a time with its zone, such as 2026-12-01T08:00:00Z or 2026-12-01T09:00:00+01:00"
+    )]
     Deadline,
     /// `minNodes` is more than `nodes`, or 0.
     #[error("minNodes: must be from 1 to the number of nodes")]

@@ -103,7 +103,12 @@ pub struct RunSpec {
     /// that it can be kept.
     // A text, because one time that our type cannot hold would keep the whole list of runs from being read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 40), regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"))]
+    #[schemars(
+        length(max = 40),
+        regex(
+            pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
+        )
+    )]
     #[x_kube(validation = immutable())]
     #[x_kube(validation = Rule::new("timestamp(self) > timestamp('2000-01-01T00:00:00Z')").message("deadline must be a time of this century, for example 2026-12-01T08:00:00Z"))]
     pub deadline: Option<String>,

@@ -138,7 +138,8 @@ fn offer(spec: &OfferingSpec) -> Result<Offer, Error> {
             rack: text(&spec.rack),
             capacity_type: spec.capacity_type,
         },
-        price_micros: price::micros(&spec.per_hour).ok_or_else(|| Error::Price { text: spec.per_hour.clone() })?,
+        price_micros: price::micros(&spec.per_hour)
+            .ok_or_else(|| Error::Price { text: spec.per_hour.clone() })?,
         most: spec.most,
     })
 }

@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cluster_model::{ClusterState, GangKey};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::OfferKey;
-use crate::claim::{Launch, LaunchKey};
+use crate::claim::{Claim, Launch, LaunchKey};
+use crate::interruptions::Interruptions;
 
 /// After its first failure an offer is left alone for so long; twice as long after each further one …
 const SHUN_FIRST: SignedDuration = SignedDuration::from_secs(30);
@@ -15,7 +17,7 @@ const SHUN_FIRST: SignedDuration = SignedDuration::from_secs(30);
 const SHUN_MOST: SignedDuration = SignedDuration::from_mins(10);
 
 /// See the module.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// Launches that were ordered and have not become ordinary machines yet.
     pub ordered: BTreeMap<LaunchKey, Ordered>,
@@ -25,7 +27,20 @@ pub struct Memory {
     pub given_up: BTreeSet<LaunchKey>,
     /// Since when machines have had no pods.
     pub idle: BTreeMap<Arc<str>, Timestamp>,
+    /// Gangs that wait for spot, until they have started.
+    pub waits_for_spot: BTreeMap<GangKey, WaitsForSpot>,
+    /// What spot machines taught.
+    pub interruptions: Interruptions,
     shunned: BTreeMap<OfferKey, Shunned>,
+}
+
+/// A gang that waits for spot, though on-demand machines could be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitsForSpot {
+    /// Since when.
+    pub since: Timestamp,
+    /// When the outlook last said that it should.
+    pub asked: Option<Timestamp>,
 }
 
 /// An order that was handed over.
@@ -55,6 +70,8 @@ impl Ordered {
 /// An offer that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shunned {
+    /// Its first failure since it worked.
+    since: Timestamp,
     until: Timestamp,
     failures: u32,
     why: String,
@@ -66,7 +83,8 @@ impl Memory {
         let failures = self.shunned.get(offer).map_or(0, |before| before.failures).saturating_add(1);
         let wait = (SHUN_FIRST * 2_i32.pow(failures.min(6) - 1)).min(SHUN_MOST);
         let until = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
-        self.shunned.insert(offer.clone(), Shunned { until, failures, why: why.to_owned() });
+        let since = self.failing_since(offer).unwrap_or(now);
+        self.shunned.insert(offer.clone(), Shunned { since, until, failures, why: why.to_owned() });
     }
 
     /// An offer worked.
@@ -77,6 +95,28 @@ impl Memory {
     /// Why an offer is not tried now.
     pub fn shuns(&self, offer: &OfferKey, now: Timestamp) -> Option<&str> {
         self.shunned.get(offer).filter(|it| it.until > now).map(|it| it.why.as_str())
+    }
+
+    /// Since when an offer has failed, unless it has worked since.
+    pub fn failing_since(&self, offer: &OfferKey) -> Option<Timestamp> {
+        self.shunned.get(offer).map(|it| it.since)
+    }
+
+    /// Learns from machines that are there, and from those that were. What took a machine back is left alone for a while.
+    pub fn look(&mut self, state: &ClusterState, claims: &[Claim], now: Timestamp) {
+        for offer in self.interruptions.look(state, claims, now) {
+            self.failed(&offer, &format!("{offer} was taken back"), now);
+        }
+        let failing = self.shunned.iter().filter(|(_, it)| it.until > now).map(|(offer, _)| offer);
+        self.interruptions.look_at_market(failing, now);
+    }
+
+    /// Takes in who waits for spot; whoever has started is forgotten.
+    pub fn remember_waits(&mut self, waits: BTreeMap<GangKey, WaitsForSpot>, state: &ClusterState) {
+        self.waits_for_spot.extend(waits);
+        let has_started =
+            |gang: &cluster_model::Gang| gang.members().any(|pod| state.pod(pod).at().is_some());
+        self.waits_for_spot.retain(|gang, _| state.gang(gang).is_some_and(|gang| !has_started(gang)));
     }
 
     /// When the next offer is worth a try again.

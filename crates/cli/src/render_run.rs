@@ -46,7 +46,8 @@ fn asked(view: &RunView, cost: Option<&RunCostView>, now: Timestamp) -> Vec<(&'s
             view.grace_seconds.map(|seconds| format!(", {} to save and leave", period(seconds.into())));
         ("Checkpoints", format!("volume {}{}", volume.claim, grace.unwrap_or_default()))
     }));
-    lines.extend(view.spot.map(|is_bought| ("Spot", if is_bought { "bought" } else { "refused" }.to_owned())));
+    lines
+        .extend(view.spot.map(|is_bought| ("Spot", if is_bought { "bought" } else { "refused" }.to_owned())));
     lines.extend(view.max_price.as_ref().map(|price| ("Max price", format!("{price} an hour"))));
     lines.extend(view.deadline.as_ref().map(|at| ("Deadline", deadline(at, now))));
     lines.extend(retries(view).map(|retries| ("Retries", retries)));

@@ -142,6 +142,28 @@ fn show_says_all_that_is_known() {
 }
 
 #[test]
+fn show_says_how_machines_are_bought_for_it() {
+    let view = RunView {
+        spot: Some(true),
+        max_price: Some("29.40".to_owned()),
+        deadline: Some("2026-01-01T18:14:00Z".to_owned()),
+        ..view(RunPhase::Pending)
+    };
+    let text = run(&view, None, now());
+    for line in
+        ["Spot        bought\n", "Max price   29.40 an hour\n", "Deadline    2026-01-01T18:14:00Z (in 6h)\n"]
+    {
+        assert!(text.contains(line), "{line}{text}");
+    }
+    let late = RunView { spot: Some(false), deadline: Some("2026-01-01T12:00:00Z".to_owned()), ..view };
+    let text = run(&late, None, now());
+    assert!(
+        text.contains("Spot        refused\n") && text.contains("2026-01-01T12:00:00Z (over)\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn show_tells_the_story_of_a_run_that_was_interrupted() {
     let failed = Attempt {
         ended_at: Some(at("11:30:10")),

@@ -52,7 +52,8 @@ fn what_the_run_says_of_spot_price_and_deadline_is_on_its_pods() {
     run.spec.deadline = Some("2026-12-01T08:00:00Z".to_owned());
     let template = built(&run, &first(), &Surroundings::default()).job.spec.unwrap().template;
     let annotations = template.metadata.unwrap().annotations.unwrap();
-    let said = ["spot", "max-price", "deadline"].map(|name| annotations[&format!("warpyard.dev/{name}")].as_str());
+    let said =
+        ["spot", "max-price", "deadline"].map(|name| annotations[&format!("warpyard.dev/{name}")].as_str());
     assert_eq!(said, ["true", "29.40", "2026-12-01T08:00:00Z"]);
 }
 
