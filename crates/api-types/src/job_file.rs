@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,7 +19,7 @@ use crate::duration;
 use crate::gpu_request::GpuRequest;
 use crate::names::{RESERVED_ANNOTATION_PREFIX, RESERVED_VARIABLE_PREFIX};
 use crate::run::{CheckpointVolume, EnvironmentVariable, PodAnnotation, PriorityTier, RunSpec};
-use crate::text;
+use crate::{price, text};
 
 /// The schema of a Run bounds it by the same.
 const GRACE_SECONDS_MAX: u32 = 3600;
@@ -47,6 +48,18 @@ pub struct JobFile {
     /// Whether spot machines may be bought for it, which are cheaper and may be taken away; `false`: nor used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spot: Option<bool>,
+    /// The most that the machines bought for it may cost per hour, all together, such as `120` or `"29.40"`.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        rename = "maxPrice",
+        deserialize_with = "text::optional"
+    )]
+    #[schemars(schema_with = "text::optional_schema")]
+    pub max_price: Option<String>,
+    /// When it must have ended, such as `2026-12-01T08:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
     /// How long a node may take to save and leave after it was told to, such as `2m`. Without it, 30 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<String>,
@@ -103,6 +116,14 @@ pub enum Error {
     /// `grace` is no duration, or not one from 1 s to 1 h.
     #[error("grace: {0}")]
     Grace(String),
+    /// `maxPrice` is no price.
+    #[error("maxPrice: must be an amount for an hour with at most six decimals, such as 120 or \"29.40\"")]
+    MaxPrice,
+    /// `deadline` is no time.
+    #[error(
+        "deadline: must be a time with its zone, such as 2026-12-01T08:00:00Z or 2026-12-01T09:00:00+01:00"
+    )]
+    Deadline,
     /// `minNodes` is more than `nodes`, or 0.
     #[error("minNodes: must be from 1 to the number of nodes")]
     MinNodes,
@@ -153,6 +174,8 @@ impl JobFile {
             time_limit_seconds: self.time.as_deref().map(duration::parse_seconds).transpose()?,
             checkpoint: self.checkpoints.clone().map(|claim| CheckpointVolume { claim }),
             spot: self.spot,
+            max_price: self.max_price()?,
+            deadline: self.deadline()?,
             grace_seconds: self.grace_seconds()?,
             retries: self.retries.unwrap_or(0),
             fail_on: self.fail_on.clone(),
@@ -177,6 +200,17 @@ impl JobFile {
             Ok(seconds @ 1..=GRACE_SECONDS_MAX) => Ok(Some(seconds)),
             _ => Err(Error::Grace("must be from 1s to 1h".to_owned())),
         }
+    }
+
+    fn max_price(&self) -> Result<Option<String>, Error> {
+        let Some(price) = &self.max_price else { return Ok(None) };
+        price::micros(price).map(|_| Some(price.clone())).ok_or(Error::MaxPrice)
+    }
+
+    fn deadline(&self) -> Result<Option<String>, Error> {
+        let Some(deadline) = &self.deadline else { return Ok(None) };
+        let at: Timestamp = deadline.parse().map_err(|_| Error::Deadline)?;
+        Ok(Some(at.to_string()))
     }
 
     fn min_members(&self) -> Result<Option<u32>, Error> {
@@ -230,11 +264,22 @@ mod tests {
     }
 
     #[test]
+    fn a_price_and_a_deadline_go_into_the_run_in_one_spelling() {
+        let job = r#"{"gpus": 8, "nodes": 2, "spot": true, "maxPrice": 120, "deadline": "2026-12-01T09:00:00+01:00", "run": "x"}"#;
+        let spec = parse(job).compile("image").expect("compiles");
+        assert_eq!(spec.max_price.as_deref(), Some("120"));
+        assert_eq!(spec.deadline.as_deref(), Some("2026-12-01T08:00:00Z"));
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_with_the_line_to_mend() {
         for (json, expect) in [
             (r#"{"gpus": 1, "run": " "}"#, Error::EmptyRun),
             (r#"{"gpus": 1, "nodes": 0, "run": "x"}"#, Error::NoNodes),
             (r#"{"gpus": "0x H100", "run": "x"}"#, Error::TypeWithoutGpus),
+            (r#"{"gpus": 1, "run": "x", "maxPrice": "12 EUR"}"#, Error::MaxPrice),
+            (r#"{"gpus": 1, "run": "x", "deadline": "tomorrow"}"#, Error::Deadline),
+            (r#"{"gpus": 1, "run": "x", "deadline": "2026-12-01T08:00:00"}"#, Error::Deadline),
             (
                 r#"{"gpus": 1, "run": "x", "annotations": {"warpyard.dev/gang-size": "7"}}"#,
                 Error::Reserved { field: "annotations", name: "warpyard.dev/gang-size".to_owned() },

@@ -24,6 +24,7 @@ pub mod logs;
 pub mod machine_type;
 pub mod names;
 pub mod outlook;
+pub mod price;
 pub mod price_sheet;
 pub mod progress;
 pub mod queue;

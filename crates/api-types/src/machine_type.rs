@@ -6,6 +6,8 @@ use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::price;
+
 /// How long a machine that was bought may have no pods, if nothing else is said: half of what a large one takes to boot,
 /// several times over.
 pub const IDLE_SECONDS_DEFAULT: u32 = 300;
@@ -91,7 +93,7 @@ pub struct OfferingSpec {
     /// How it is bought.
     pub capacity_type: CapacityType,
     /// For the whole machine and an hour, as a decimal with at most six decimals, in the currency of the price sheets.
-    #[schemars(length(max = 14), regex(pattern = r"^([0-9]{1,6}(\.[0-9]{1,6})?|1000000(\.0{1,6})?)$"))]
+    #[schemars(length(max = 14), regex(pattern = price::PATTERN))]
     pub per_hour: String,
     /// The most that may be had at a time; without it, any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -123,6 +123,10 @@ pub const ON_DEMAND_PRICE_ANNOTATION: &str = "warpyard.dev/on-demand-price-per-h
 /// Annotation on pods: with `true`, spot machines are bought for the gang; with `false`, it is not placed on any. Without it
 /// none are bought, and those that are there do as well as others.
 pub const SPOT_ANNOTATION: &str = "warpyard.dev/spot";
+/// Annotation on pods: the most that the machines bought for the gang may cost, all together, for an hour: a decimal.
+pub const MAX_PRICE_ANNOTATION: &str = "warpyard.dev/max-price";
+/// Annotation on pods: when the gang must have ended, RFC 3339.
+pub const DEADLINE_ANNOTATION: &str = "warpyard.dev/deadline";
 /// Taint by the node agent: the machine goes soon. Its value is [`LEAVING_SPOT`] or [`LEAVING_MAINTENANCE`].
 pub const LEAVING_TAINT: &str = "warpyard.dev/leaving";
 /// See [`LEAVING_TAINT`]: the cloud takes the machine back.

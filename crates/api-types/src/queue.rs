@@ -7,6 +7,7 @@ use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::price;
 use crate::price_sheet::Spend;
 
 /// What a queue owns and may hold, and who may use it.
@@ -65,6 +66,11 @@ pub struct QueueSpec {
     /// Credits for quota that is not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bank: Option<BankSpec>,
+    /// The most that the machines bought for any one run of it, or of a queue below, may cost per hour, all together: a decimal
+    /// with at most six decimals, in the currency of the price sheets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 14), regex(pattern = price::PATTERN))]
+    pub max_price: Option<String>,
     /// Namespaces whose runs may use this queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]

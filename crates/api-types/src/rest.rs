@@ -81,6 +81,15 @@ pub struct RunView {
     /// Where it keeps its checkpoints; without it every attempt starts from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointVolume>,
+    /// Whether spot machines are bought for it; `false`: nor is it placed on any that are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spot: Option<bool>,
+    /// The most that the machines bought for it may cost per hour, all together, in the currency of the price sheets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_price: Option<String>,
+    /// When it must have ended, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
     /// How long a member may take to save and leave after it was told to, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<u32>,

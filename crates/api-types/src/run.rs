@@ -18,6 +18,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::price;
+
 pub use crate::attempt::{Attempt, AttemptOutcome, LostWork};
 pub use crate::progress::{Checkpoint, Load, Progress, StepRange};
 
@@ -46,7 +48,7 @@ pub use crate::progress::{Checkpoint, Load, Progress, StepRange};
 )]
 #[x_kube(
     validation = Rule::new("!(has(oldSelf.stop) && oldSelf.stop) || (has(self.stop) && self.stop)").message("a stopped run stays stopped: submit it again instead"),
-    validation = Rule::new("has(self.queue) == has(oldSelf.queue) && has(self.gpuType) == has(oldSelf.gpuType) && has(self.timeLimitSeconds) == has(oldSelf.timeLimitSeconds) && has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.env) == has(oldSelf.env) && has(self.annotations) == has(oldSelf.annotations) && has(self.checkpoint) == has(oldSelf.checkpoint) && has(self.graceSeconds) == has(oldSelf.graceSeconds) && has(self.minMembers) == has(oldSelf.minMembers) && has(self.failOn) == has(oldSelf.failOn)").message("a run's spec is immutable but for stop, pause, restarts and resumeStep: submit another run"),
+    validation = Rule::new("has(self.queue) == has(oldSelf.queue) && has(self.gpuType) == has(oldSelf.gpuType) && has(self.timeLimitSeconds) == has(oldSelf.timeLimitSeconds) && has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.env) == has(oldSelf.env) && has(self.annotations) == has(oldSelf.annotations) && has(self.checkpoint) == has(oldSelf.checkpoint) && has(self.graceSeconds) == has(oldSelf.graceSeconds) && has(self.minMembers) == has(oldSelf.minMembers) && has(self.failOn) == has(oldSelf.failOn) && has(self.spot) == has(oldSelf.spot) && has(self.maxPrice) == has(oldSelf.maxPrice) && has(self.deadline) == has(oldSelf.deadline)").message("a run's spec is immutable but for stop, pause, restarts and resumeStep: submit another run"),
     validation = Rule::new("self.restarts >= oldSelf.restarts").message("restarts only grows: each step of it begins another attempt"),
     validation = Rule::new("!has(self.minMembers) || self.minMembers <= self.members").message("minMembers must be at most members"),
     validation = Rule::new("!has(self.resumeStep) || has(self.checkpoint) || (has(oldSelf.resumeStep) && oldSelf.resumeStep == self.resumeStep)").message("resumeStep needs a checkpoint: this run keeps none"),
@@ -91,6 +93,25 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = immutable())]
     pub spot: Option<bool>,
+    /// The most that the machines bought for it may cost per hour, all together: a decimal with at most six decimals, in the
+    /// currency of the price sheets. The lower of this and what its queue says counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 14), regex(pattern = price::PATTERN))]
+    #[x_kube(validation = immutable())]
+    pub max_price: Option<String>,
+    /// When it must have ended, RFC 3339. It is neither stopped then nor promised: machines are bought, and others started, so
+    /// that it can be kept.
+    // A text, because one time that our type cannot hold would keep the whole list of runs from being read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 40),
+        regex(
+            pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
+        )
+    )]
+    #[x_kube(validation = immutable())]
+    #[x_kube(validation = Rule::new("timestamp(self) > timestamp('2000-01-01T00:00:00Z')").message("deadline must be a time of this century, for example 2026-12-01T08:00:00Z"))]
+    pub deadline: Option<String>,
     /// How long a member may take to save and leave after it was told to, in seconds. Without it, 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]

@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use api_types::MachineType;
 use api_types::machine_type::{CapacityType, MachineTypeSpec, NodeClassReference, OfferingSpec};
-use api_types::names;
+use api_types::{names, price};
 use cluster_convert::quantity;
 use cluster_model::{GpuType, Node, NodeName, Resources, Taint, TaintEffect};
-use rust_decimal::Decimal;
-use rust_decimal::prelude::ToPrimitive;
 
-/// Millionths of the currency.
-pub const MICROS: i64 = 1_000_000;
+pub use api_types::price::MICROS;
 
 /// Everything that can be bought, by the name of its `MachineType`.
 pub type Catalogue = BTreeMap<Arc<str>, Machine>;
@@ -133,8 +130,6 @@ pub fn machine(object: &MachineType) -> Result<Machine, Error> {
 }
 
 fn offer(spec: &OfferingSpec) -> Result<Offer, Error> {
-    let price =
-        spec.per_hour.parse::<Decimal>().ok().and_then(|price| (price * Decimal::from(MICROS)).to_i64());
     let text = |text: &Option<String>| text.as_deref().map(Arc::from);
     Ok(Offer {
         place: OfferPlace {
@@ -143,7 +138,8 @@ fn offer(spec: &OfferingSpec) -> Result<Offer, Error> {
             rack: text(&spec.rack),
             capacity_type: spec.capacity_type,
         },
-        price_micros: price.ok_or_else(|| Error::Price { text: spec.per_hour.clone() })?,
+        price_micros: price::micros(&spec.per_hour)
+            .ok_or_else(|| Error::Price { text: spec.per_hour.clone() })?,
         most: spec.most,
     })
 }

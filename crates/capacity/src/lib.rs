@@ -14,7 +14,8 @@
 //! | `claim.rs` | what was ordered |
 //! | `mix.rs` | the cheapest machines for demands, with a bound that proves it |
 //! | `pools.rs` | gangs of one, for which pools buy |
-//! | `spot.rs` | when spot, when on demand, so that no deadline is missed |
+//! | `spot.rs` | when spot, when on demand, so that no deadline is missed; `buy/strategy.rs` asks it for gangs |
+//! | `interruptions.rs` | how often spot is taken back |
 //! | `reserve.rs` | machines are kept for the gang that they were bought for |
 //! | `holdings.rs` | what was bought, in sums |
 //! | `memory.rs` | what failed, what is under way, what is idle since when |
@@ -25,6 +26,7 @@ pub mod claim;
 pub mod demand;
 pub mod holdings;
 pub mod idle;
+pub mod interruptions;
 pub mod launches;
 pub mod memory;
 pub mod mix;
@@ -92,12 +94,14 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
     let claims: Vec<Claim> = view.claims.iter().map(|claim| as_seen(claim, view.state)).collect();
     let view = View { claims: &claims, ..*view };
     let follow = launches::follow(view.state, view.catalogue, &claims, memory, view.now);
+    memory.look(view.state, &claims, view.now);
     let mut under_way = follow.under_way;
     let going_on = going_on(&under_way, memory);
     // Whoever leaves a machine leaves it for good: it is nobody's spare.
     let kept: Vec<Claim> = claims.iter().filter(|it| !memory.moves.leaves(&it.name)).cloned().collect();
     let idle = idle::idle(view.state, view.catalogue, &kept, &going_on, memory, view.now);
     let bought = buy::buy(&view, &under_way, memory);
+    memory.remember_waits(bought.waits_for_spot, view.state);
     let mut launches = bought.launches;
     launches.extend(spares::spares(&view, &idle.spares_missing, memory));
     let is_quiet = under_way.is_empty()
@@ -111,7 +115,9 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
         under_way.extend(launch.under_way(view.now));
     }
     let releases = follow.releases.into_iter().chain(idle.releases).chain(moving.releases).collect();
-    let moments = [follow.look_again_at, idle.look_again_at, memory.next_try(view.now)];
+    let spot =
+        memory.waits_for_spot.values().next().and_then(|_| view.now.checked_add(buy::OUTLOOK_GOOD).ok());
+    let moments = [follow.look_again_at, idle.look_again_at, memory.next_try(view.now), spot];
     Decision {
         launches,
         releases,

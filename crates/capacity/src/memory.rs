@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cluster_model::{ClusterState, GangKey};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::OfferKey;
-use crate::claim::{Launch, LaunchKey};
+use crate::claim::{Claim, Launch, LaunchKey};
+use crate::interruptions::Interruptions;
 use crate::moves::memory::Moves;
 
 /// After its first failure an offer is left alone for so long; twice as long after each further one …
@@ -21,7 +23,7 @@ const SILENCE: SignedDuration = SignedDuration::from_secs(30);
 const SILENT: &str = "the last order was not taken up: does Karpenter run? It is tried again soon";
 
 /// See the module.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// Launches that were ordered and have not become ordinary machines yet.
     pub ordered: BTreeMap<LaunchKey, Ordered>,
@@ -33,8 +35,21 @@ pub struct Memory {
     pub idle: BTreeMap<Arc<str>, Timestamp>,
     /// Who was moved to cheaper machines.
     pub moves: Moves,
+    /// Gangs that wait for spot, until they have started.
+    pub waits_for_spot: BTreeMap<GangKey, WaitsForSpot>,
+    /// What spot machines taught.
+    pub interruptions: Interruptions,
     shunned: BTreeMap<OfferKey, Shunned>,
     silent_until: Option<Timestamp>,
+}
+
+/// A gang that waits for spot, though on-demand machines could be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitsForSpot {
+    /// Since when.
+    pub since: Timestamp,
+    /// When the outlook last said that it should.
+    pub asked: Option<Timestamp>,
 }
 
 /// An order that was handed over.
@@ -64,7 +79,10 @@ impl Ordered {
 /// An offer that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shunned {
+    /// Its last failure.
     at: Timestamp,
+    /// Its first failure since it worked.
+    since: Timestamp,
     until: Timestamp,
     failures: u32,
     why: String,
@@ -76,7 +94,8 @@ impl Memory {
         let failures = self.shunned.get(offer).map_or(0, |before| before.failures).saturating_add(1);
         let wait = (SHUN_FIRST * 2_i32.pow(failures.min(6) - 1)).min(SHUN_MOST);
         let until = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
-        self.shunned.insert(offer.clone(), Shunned { at: now, until, failures, why: why.to_owned() });
+        let since = self.failing_since(offer).unwrap_or(now);
+        self.shunned.insert(offer.clone(), Shunned { at: now, since, until, failures, why: why.to_owned() });
     }
 
     /// An offer worked.
@@ -102,6 +121,28 @@ impl Memory {
     /// When an offer last failed, unless it has worked since.
     pub fn last_failure(&self, offer: &OfferKey) -> Option<Timestamp> {
         self.shunned.get(offer).map(|it| it.at)
+    }
+
+    /// Since when an offer has failed, unless it has worked since.
+    pub fn failing_since(&self, offer: &OfferKey) -> Option<Timestamp> {
+        self.shunned.get(offer).map(|it| it.since)
+    }
+
+    /// Learns from machines that are there, and from those that were. What took a machine back is left alone for a while.
+    pub fn look(&mut self, state: &ClusterState, claims: &[Claim], now: Timestamp) {
+        for offer in self.interruptions.look(state, claims, now) {
+            self.failed(&offer, &format!("{offer} was taken back"), now);
+        }
+        let failing = self.shunned.iter().filter(|(_, it)| it.until > now).map(|(offer, _)| offer);
+        self.interruptions.look_at_market(failing, now);
+    }
+
+    /// Takes in who waits for spot; whoever has started is forgotten.
+    pub fn remember_waits(&mut self, waits: BTreeMap<GangKey, WaitsForSpot>, state: &ClusterState) {
+        self.waits_for_spot.extend(waits);
+        let has_started =
+            |gang: &cluster_model::Gang| gang.members().any(|pod| state.pod(pod).at().is_some());
+        self.waits_for_spot.retain(|gang, _| state.gang(gang).is_some_and(|gang| !has_started(gang)));
     }
 
     /// When the next offer is worth a try again.

@@ -45,6 +45,30 @@ pub fn machine(name: &str) -> Machine {
     }
 }
 
+/// The same, and as spot in both zones, at 3 and 4 an hour.
+pub fn spot_machine(name: &str) -> Machine {
+    let mut machine = machine(name);
+    machine.offers.extend([("a", 3), ("b", 4)].map(|(zone, price)| Offer {
+        place: place(zone, CapacityType::Spot),
+        price_micros: price * crate::catalogue::MICROS,
+        most: None,
+    }));
+    machine
+}
+
+/// A spot machine of this offer is in use at a moment, and gone in the next second.
+pub fn lose(memory: &mut Memory, offer: &OfferKey, now: i64) {
+    let (mut state, catalogue) = (state([]), catalogue([spot_machine("h100")]));
+    let mut launch = launch("lost", now, 1);
+    launch.machines[0].0 = offer.clone();
+    let mut claims = claims(&launch);
+    boot(&mut state, &catalogue, &mut claims[0]);
+    let pod = members("lost", 1, 8).remove(0);
+    state.apply(Change::Pod(Pod { node: claims[0].node.clone(), ..pod }));
+    memory.look(&state, &claims, at(now));
+    memory.look(&state, &[], at(now + 1));
+}
+
 pub fn catalogue(machines: impl IntoIterator<Item = Machine>) -> Catalogue {
     machines.into_iter().map(|machine| (Arc::clone(&machine.name), machine)).collect()
 }

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_place_and_what_to_do() {
         insta::assert_snapshot!(error("run: x\ngpu: 8\n"), @r"
-        error: job.yaml:2:1: unknown field `gpu`, expected one of `name`, `gpus`, `nodes`, `time`, `checkpoints`, `spot`, `grace`, `retries`, `failOn`, `minNodes`, `queue`, `priority`, `image`, `setup`, `run`, `env`, `cpu`, `memory`, `annotations`
+        error: job.yaml:2:1: unknown field `gpu`, expected one of `name`, `gpus`, `nodes`, `time`, `checkpoints`, `spot`, `maxPrice`, `deadline`, `grace`, `retries`, `failOn`, `minNodes`, `queue`, `priority`, `image`, `setup`, `run`, `env`, `cpu`, `memory`, `annotations`
 
         hint: did you mean `gpus`?
         ");

@@ -46,6 +46,10 @@ fn asked(view: &RunView, cost: Option<&RunCostView>, now: Timestamp) -> Vec<(&'s
             view.grace_seconds.map(|seconds| format!(", {} to save and leave", period(seconds.into())));
         ("Checkpoints", format!("volume {}{}", volume.claim, grace.unwrap_or_default()))
     }));
+    lines
+        .extend(view.spot.map(|is_bought| ("Spot", if is_bought { "bought" } else { "refused" }.to_owned())));
+    lines.extend(view.max_price.as_ref().map(|price| ("Max price", format!("{price} an hour"))));
+    lines.extend(view.deadline.as_ref().map(|at| ("Deadline", deadline(at, now))));
     lines.extend(retries(view).map(|retries| ("Retries", retries)));
     lines.push(("Image", view.image.clone()));
     lines.push(("Command", view.command.join(" ")));
@@ -111,6 +115,15 @@ fn is_used(count: u32) -> &'static str {
 }
 
 /// The limit holds over all attempts: what those before have used is gone.
+fn deadline(at: &str, now: Timestamp) -> String {
+    let left = at.parse::<Timestamp>().map(|deadline| deadline.as_second() - now.as_second());
+    match left {
+        Ok(left) if left > 0 => format!("{at} (in {})", period(left)),
+        Ok(_) => format!("{at} (over)"),
+        Err(_) => at.to_owned(),
+    }
+}
+
 fn time_limit(view: &RunView, limit: i64, now: Timestamp) -> String {
     let current = view.attempts.last().filter(|attempt| attempt.outcome.is_none());
     let current = current.and_then(|attempt| attempt.started_at.as_ref());

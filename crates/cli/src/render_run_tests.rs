@@ -42,6 +42,9 @@ fn view(phase: RunPhase) -> RunView {
         },
         time_limit_seconds: Some(86_400),
         checkpoint: None,
+        spot: None,
+        max_price: None,
+        deadline: None,
         grace_seconds: None,
         retries: 0,
         failures: 0,
@@ -136,6 +139,28 @@ fn show_says_all_that_is_known() {
     Submitted   2026-01-01T10:00:00Z (2h14m ago) by alice
      ✗ quota     queue nlp holds 40 of 48 H100; asks 32
     ");
+}
+
+#[test]
+fn show_says_how_machines_are_bought_for_it() {
+    let view = RunView {
+        spot: Some(true),
+        max_price: Some("29.40".to_owned()),
+        deadline: Some("2026-01-01T18:14:00Z".to_owned()),
+        ..view(RunPhase::Pending)
+    };
+    let text = run(&view, None, now());
+    for line in
+        ["Spot        bought\n", "Max price   29.40 an hour\n", "Deadline    2026-01-01T18:14:00Z (in 6h)\n"]
+    {
+        assert!(text.contains(line), "{line}{text}");
+    }
+    let late = RunView { spot: Some(false), deadline: Some("2026-01-01T12:00:00Z".to_owned()), ..view };
+    let text = run(&late, None, now());
+    assert!(
+        text.contains("Spot        refused\n") && text.contains("2026-01-01T12:00:00Z (over)\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Queues: amounts as integers.
 
-use api_types::ResourceAmounts;
+use api_types::{ResourceAmounts, price};
 use cluster_model::{Amounts, BankTerms, Change, HALF_LIFE_SECONDS_DEFAULT, Queue, QueueName, Reclaim};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -23,6 +23,8 @@ pub fn queue_change(queue: &api_types::Queue) -> Change {
         bank: spec
             .bank
             .map(|bank| BankTerms { earn_millis: bank.earn_millis, cap_gpu_seconds: bank.cap_gpu_seconds }),
+        // The API server refuses what is no price; should one get through, nothing is bought rather than anything.
+        max_price_micros: spec.max_price.as_deref().map(|price| price::micros(price).unwrap_or(0)),
         namespaces: spec.namespaces.iter().map(|namespace| namespace.as_str().into()).collect(),
         ..Queue::new(name(queue))
     })

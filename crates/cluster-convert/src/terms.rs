@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api_types::names;
+use api_types::{names, price};
 use cluster_model::{EvictionTerms, Level, Terms, TopologyTerms};
 use jiff::Timestamp;
 
@@ -34,6 +34,8 @@ pub(crate) fn terms(pod: &SlimPod, unsupported: &mut Vec<String>) -> Arc<Terms> 
         // Who says nothing takes what is there, as under any other scheduler.
         takes_spot: spot != Some(false),
         buys_spot: spot == Some(true),
+        max_price_micros: read(pod, names::MAX_PRICE_ANNOTATION, price::micros, "no price", unsupported),
+        deadline: read(pod, names::DEADLINE_ANNOTATION, |text| text.parse().ok(), "no time", unsupported),
         ..Terms::default()
     };
     Arc::new(terms)
@@ -60,6 +62,21 @@ fn level(pod: &SlimPod, name: &str, unsupported: &mut Vec<String>) -> Option<Lev
         unsupported.push(format!("annotation {name} is {}, not one of {levels}", quoted(asked)));
     }
     position.and_then(|position| u8::try_from(position).ok()).map(Level)
+}
+
+fn read<T>(
+    pod: &SlimPod,
+    name: &str,
+    meaning: impl FnOnce(&str) -> Option<T>,
+    otherwise: &str,
+    unsupported: &mut Vec<String>,
+) -> Option<T> {
+    let text = written(pod, name)?;
+    let found = meaning(text);
+    if found.is_none() {
+        unsupported.push(format!("annotation {name} is {}, which is {otherwise}", quoted(text)));
+    }
+    found
 }
 
 /// Yes or no; `unclear` if it is neither, which errs on the side that costs the gang nothing.
@@ -106,8 +123,12 @@ mod tests {
             "warpyard.dev/checkpointed-at": "2026-11-15T02:00:00Z",
             "warpyard.dev/topology-required": "zone",
             "warpyard.dev/topology-preferred": "rack",
+            "warpyard.dev/max-price": "29.4",
+            "warpyard.dev/deadline": "2026-12-01T09:00:00+01:00",
         }));
         let found = terms(&pod, &mut unsupported);
+        assert_eq!(found.max_price_micros, Some(29_400_000));
+        assert_eq!(found.deadline.map(|at| at.to_string()).as_deref(), Some("2026-12-01T08:00:00Z"));
         assert_eq!(found.time_limit_seconds, Some(3600));
         assert_eq!((found.topology.required, found.topology.preferred), (Some(Level(0)), Some(Level(2))));
         assert!(found.eviction.never && found.eviction.checkpoints);
@@ -123,6 +144,8 @@ mod tests {
             "warpyard.dev/checkpoints": "yes",
             "warpyard.dev/topology-required": "galaxy",
             "warpyard.dev/checkpointed-at": "yesterday",
+            "warpyard.dev/max-price": "much",
+            "warpyard.dev/deadline": "soon",
         }));
         let found = terms(&pod, &mut unsupported);
         assert!(found.eviction.never, "nobody is evicted for a slip of the pen");
@@ -135,6 +158,8 @@ mod tests {
                 "annotation warpyard.dev/topology-required is galaxy, not one of zone, block, rack",
                 "annotation warpyard.dev/never-evict is yes, neither true nor false",
                 "annotation warpyard.dev/checkpoints is yes, neither true nor false",
+                "annotation warpyard.dev/max-price is much, which is no price",
+                "annotation warpyard.dev/deadline is soon, which is no time",
             ]
         );
     }

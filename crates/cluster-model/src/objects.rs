@@ -336,6 +336,10 @@ pub struct Queue {
     pub bank: Option<BankTerms>,
     /// Whether its budget is spent: nothing of it or below it starts.
     pub out_of_budget: bool,
+    /// The most that the machines bought for any one gang of it, or of a queue below, may cost per hour, in millionths of the
+    /// currency.
+    #[serde(default)]
+    pub max_price_micros: Option<i64>,
     /// Namespaces whose pods may use it.
     pub namespaces: BTreeSet<Arc<str>>,
 }
@@ -379,6 +383,7 @@ impl Queue {
             half_life_seconds: HALF_LIFE_SECONDS_DEFAULT,
             bank: None,
             out_of_budget: false,
+            max_price_micros: None,
             namespaces: BTreeSet::new(),
         }
     }

@@ -29,6 +29,9 @@ pub struct Terms {
     /// Whether such nodes are bought for it.
     #[serde(default)]
     pub buys_spot: bool,
+    /// The most that the machines bought for it may cost per hour, all together, in millionths of the currency.
+    #[serde(default)]
+    pub max_price_micros: Option<i64>,
 }
 
 impl Terms {

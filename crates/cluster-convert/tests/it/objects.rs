@@ -93,6 +93,7 @@ fn a_queue_has_its_amounts_as_integers() {
             "parent": "org", "weight": 3, "namespaces": ["b", "a"],
             "quota": {"gpus": {"H100": 48}, "cpu": "1500m"},
             "limit": {"memory": "1Gi", "cpu": "no quantity"},
+            "maxPrice": "120.5",
         },
     }))
     .expect("a queue");
@@ -104,6 +105,7 @@ fn a_queue_has_its_amounts_as_integers() {
         weight: 3,
         quota: Some(quota),
         limit: Some(limit),
+        max_price_micros: Some(120_500_000),
         namespaces: ["a".into(), "b".into()].into(),
         ..Queue::new("nlp")
     };

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 
 use api_types::RunSpec;
 use api_types::names::{
-    ATTEMPT_LABEL, CHECKPOINTS_ANNOTATION, GANG_LABEL, GANG_SIZE_ANNOTATION, GPU_NODE_TAINT, GPU_RESOURCE,
-    GPU_TYPE_ANNOTATION, METERING_FINALIZER, QUEUE_LABEL, RUN_FINALIZER, RUN_LABEL, SCHEDULER_NAME,
-    SPOT_ANNOTATION, SUBMITTED_BY_ANNOTATION,
+    ATTEMPT_LABEL, CHECKPOINTS_ANNOTATION, DEADLINE_ANNOTATION, GANG_LABEL, GANG_SIZE_ANNOTATION,
+    GPU_NODE_TAINT, GPU_RESOURCE, GPU_TYPE_ANNOTATION, MAX_PRICE_ANNOTATION, METERING_FINALIZER, QUEUE_LABEL,
+    RUN_FINALIZER, RUN_LABEL, SCHEDULER_NAME, SPOT_ANNOTATION, SUBMITTED_BY_ANNOTATION,
 };
 use api_types::run::Attempt;
 use k8s_openapi::api::batch::v1::{
@@ -198,18 +198,15 @@ fn template(it: &Blueprint<'_>) -> PodTemplateSpec {
     let mut annotations: BTreeMap<String, String> =
         spec.annotations.iter().map(|a| (a.name.clone(), a.value.clone())).collect();
     annotations.insert(GANG_SIZE_ANNOTATION.to_owned(), it.plan.members.to_string());
-    if let Some(gpu_type) = &spec.gpu_type {
-        annotations.insert(GPU_TYPE_ANNOTATION.to_owned(), gpu_type.clone());
-    }
-    if spec.checkpoint.is_some() {
-        annotations.insert(CHECKPOINTS_ANNOTATION.to_owned(), "true".to_owned());
-    }
-    if let Some(spot) = spec.spot {
-        annotations.insert(SPOT_ANNOTATION.to_owned(), spot.to_string());
-    }
-    if let Some(user) = &it.run.submitted_by {
-        annotations.insert(SUBMITTED_BY_ANNOTATION.to_owned(), user.clone());
-    }
+    let asked = [
+        (GPU_TYPE_ANNOTATION, spec.gpu_type.clone()),
+        (CHECKPOINTS_ANNOTATION, spec.checkpoint.is_some().then(|| "true".to_owned())),
+        (SPOT_ANNOTATION, spec.spot.map(|spot| spot.to_string())),
+        (MAX_PRICE_ANNOTATION, spec.max_price.clone()),
+        (DEADLINE_ANNOTATION, spec.deadline.clone()),
+        (SUBMITTED_BY_ANNOTATION, it.run.submitted_by.clone()),
+    ];
+    annotations.extend(asked.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     annotations.extend(it.around.reporting.as_ref().and_then(Reporting::annotation));
     PodTemplateSpec {
         metadata: Some(ObjectMeta {

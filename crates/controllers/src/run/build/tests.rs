@@ -46,6 +46,18 @@ fn four_members_of_eight_gpus() {
 }
 
 #[test]
+fn what_the_run_says_of_spot_price_and_deadline_is_on_its_pods() {
+    let mut run = run();
+    (run.spec.spot, run.spec.max_price) = (Some(true), Some("29.40".to_owned()));
+    run.spec.deadline = Some("2026-12-01T08:00:00Z".to_owned());
+    let template = built(&run, &first(), &Surroundings::default()).job.spec.unwrap().template;
+    let annotations = template.metadata.unwrap().annotations.unwrap();
+    let said =
+        ["spot", "max-price", "deadline"].map(|name| annotations[&format!("warpyard.dev/{name}")].as_str());
+    assert_eq!(said, ["true", "29.40", "2026-12-01T08:00:00Z"]);
+}
+
+#[test]
 fn without_gpus_queue_limits_and_checkpoints_nothing_is_made_up() {
     let mut run = run();
     run.spec.gpus_per_member = 0;

@@ -1,0 +1,159 @@
+//! What one gang needs, what it may cost, and how much time it has.
+
+use cluster_model::{ClusterState, GangKey, Level, Node, Pod, Resources};
+
+use super::offers::admits;
+use super::wanting::members;
+use crate::demand::{Demand, Together};
+use crate::offering::{self, Location, Room};
+use crate::reserve;
+
+/// Work since the last save that is gone with a machine that goes without notice: saves are expected this often (as X6 has it);
+/// who is told in time saves then.
+const SAVED_EVERY_SECONDS: u32 = 600;
+/// From pods on their nodes to work going on: pulling the image, reading the checkpoint.
+pub(super) const RESTORE_SECONDS: u32 = 120;
+
+/// See the module.
+pub(super) struct Need<'a> {
+    pub gang: &'a GangKey,
+    /// Members without a node; never empty.
+    pub pods: Vec<&'a Pod>,
+    /// Free room on machines that are there.
+    pub rooms: Vec<Room>,
+    pub ceiling: Option<Ceiling>,
+    /// Work that is left at the most: its time limit, of which earlier attempts have used their part, or what is usual.
+    pub work_seconds: u32,
+}
+
+/// What the machines of a gang may cost.
+#[derive(Clone, Copy)]
+pub(super) struct Ceiling {
+    pub micros: i64,
+    /// Who says so.
+    pub of: &'static str,
+}
+
+impl<'a> Need<'a> {
+    /// What a gang needs, unless nothing of it waits.
+    pub fn new(state: &'a ClusterState, gang: &'a GangKey, with_rooms: bool) -> Option<Self> {
+        let pods = members(state, gang);
+        let lead = *pods.first()?;
+        let gpus = pods.iter().map(|pod| pod.requests.gpus).sum();
+        let usual = || state.history().expected_seconds(&lead.key.namespace, gpus, state.now());
+        let limit = lead.terms.time_limit_seconds.map(i64::from);
+        Some(Self {
+            gang,
+            rooms: if with_rooms { rooms(state, lead) } else { Vec::new() },
+            ceiling: ceiling(state, lead),
+            work_seconds: u32::try_from(limit.unwrap_or_else(usual).max(0)).unwrap_or(u32::MAX),
+            pods,
+        })
+    }
+
+    /// The member that speaks for all.
+    pub fn lead(&self) -> &'a Pod {
+        self.pods[0]
+    }
+
+    /// The level at which its members must be together.
+    pub fn level(&self) -> Option<Level> {
+        self.lead().terms.topology.required
+    }
+
+    /// Work that is lost at most with its machines: all of it, if it saves nothing.
+    pub fn lost_seconds_max(&self) -> u32 {
+        let lead = self.lead();
+        if !lead.terms.eviction.checkpoints {
+            return self.work_seconds;
+        }
+        SAVED_EVERY_SECONDS.saturating_add(lead.grace_seconds).min(self.work_seconds)
+    }
+
+    /// What is expected to be lost, on average: half of it.
+    pub fn lost_seconds_expected(&self) -> u32 {
+        self.lost_seconds_max() / 2
+    }
+
+    /// As the mix asks for it. Members that differ all get what the largest needs: dearer than it must be, and never too little.
+    pub fn demand(&self) -> Demand {
+        let most =
+            |read: fn(&Resources) -> i64| self.pods.iter().map(|pod| read(&pod.requests)).max().unwrap_or(0);
+        Demand {
+            id: self.gang.to_string(),
+            queue: String::new(),
+            order: 0,
+            members: u32::try_from(self.pods.len()).unwrap_or(u32::MAX),
+            member: offering::Resources {
+                gpus: amount(most(|it| it.gpus)),
+                cpu_milli: amount(most(|it| it.cpu_millis)),
+                memory_bytes: amount(most(|it| it.memory_bytes)),
+            },
+            gpu_types: self.lead().gpu_types.iter().map(ToString::to_string).collect(),
+            zones: Vec::new(),
+            capacity_types: Vec::new(),
+            together: match self.level() {
+                None => Together::Anywhere,
+                Some(Level(0)) => Together::OneZone,
+                Some(_) => Together::OneDomain,
+            },
+            machine_ceiling: None,
+            // Ours is one on whole machines, not on shares of them.
+            gang_ceiling: None,
+            boot_seconds_max: None,
+        }
+    }
+}
+
+/// The lower of what the gang and the queues above it say.
+fn ceiling(state: &ClusterState, lead: &Pod) -> Option<Ceiling> {
+    let own = lead.terms.max_price_micros.map(|micros| Ceiling { micros, of: "its maxPrice" });
+    let chain = state.queue_chain_of(lead).unwrap_or_default();
+    let queues = chain.iter().filter_map(|(queue, _)| queue.max_price_micros);
+    let queues = queues.map(|micros| Ceiling { micros, of: "the maxPrice of its queue" });
+    own.into_iter().chain(queues).min_by_key(|ceiling| ceiling.micros)
+}
+
+fn rooms(state: &ClusterState, pod: &Pod) -> Vec<Room> {
+    let fits = state.nodes().filter_map(|(_, node)| {
+        let object = node.object()?;
+        let is_open = reserve::reserved_for(object).is_none() && (!object.spot || pod.terms.takes_spot);
+        let takes = is_open && admits(object, pod) && pod.requests.fits(&node.free());
+        takes.then(|| Room {
+            id: node.name().to_string(),
+            location: location(object, pod.terms.topology.required),
+            free: room(&node.free()),
+            ready_in_seconds: 0,
+        })
+    });
+    fits.collect()
+}
+
+/// Where a node is, to the mix.
+pub(super) fn location(node: &Node, level: Option<Level>) -> Location {
+    let depth = level.map_or(0, |level| usize::from(level.0) + 1);
+    let path = node.topology.get(..depth).filter(|_| depth > 1);
+    Location {
+        zone: node.topology.first().map(ToString::to_string).unwrap_or_default(),
+        domain: path.map(|path| path.join("/")),
+        capacity_type: if node.spot {
+            offering::CapacityType::Spot
+        } else {
+            offering::CapacityType::OnDemand
+        },
+        gpu_type: node.gpu_type.as_ref().map(ToString::to_string),
+    }
+}
+
+/// What there is, to the mix.
+pub(super) fn room(resources: &Resources) -> offering::Resources {
+    offering::Resources {
+        gpus: amount(resources.gpus),
+        cpu_milli: amount(resources.cpu_millis),
+        memory_bytes: amount(resources.memory_bytes),
+    }
+}
+
+fn amount(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}

@@ -1,0 +1,280 @@
+//! What can be had now, and the cheapest of it for one gang.
+//!
+//! **An offer of spot costs more than its price.** When it is taken back, a changeover and the work since the last save are paid
+//! for again. So it is compared by `price · (1 + rate · (boot + restore + lost work))`, with the rate at which this offer was
+//! taken back so far ([`crate::interruptions`]): gangs spread over zones and types by price and by what was learned. A gang on
+//! several offers loses all of them with one; that is not counted.
+//!
+//! **Ceilings are on prices**, of whole machines and of all together: not on what is expected.
+
+use std::collections::BTreeSet;
+
+use api_types::machine_type::CapacityType;
+use cluster_model::{Node, Pod};
+use jiff::Timestamp;
+
+use super::need::{Ceiling, Need, RESTORE_SECONDS, location, room};
+use super::trial::Shape;
+use crate::View;
+use crate::catalogue::{Machine, Offer, OfferKey};
+use crate::demand::Limits;
+use crate::memory::Memory;
+use crate::mix::{self, Mix, Refusal};
+use crate::money::money;
+use crate::offering::Offering;
+use crate::reserve;
+
+/// See the module.
+pub(super) struct Offers<'a> {
+    all: Vec<Available<'a>>,
+}
+
+struct Available<'a> {
+    key: OfferKey,
+    machine: &'a Machine,
+    offer: &'a Offer,
+    /// How many are left.
+    left: Option<u32>,
+    /// Why none are tried.
+    shunned: Option<&'a str>,
+    /// Since when it has failed.
+    failing_since: Option<Timestamp>,
+    /// How often it is taken back, per hour.
+    taken_back: f64,
+}
+
+/// Which offers are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Among {
+    /// Those that can be had now and stay.
+    Steady,
+    /// Those that can be had now.
+    Any,
+    /// The same, and spot that failed of late.
+    AnyIfSpotWereBack,
+}
+
+/// The cheapest machines for a gang.
+pub(super) struct Quote {
+    mix: Mix,
+    /// What they cost, in millionths per hour.
+    pub price_micros: i64,
+    /// What they are expected to cost, with what is paid for again when they are taken back.
+    pub expected_micros: i64,
+    pub has_spot: bool,
+    pub boot_seconds: u32,
+}
+
+/// Why there is no quote.
+pub(super) enum Lack {
+    /// No machines, in words.
+    Machines(String),
+    /// The cheapest machines cost more than they may.
+    Ceiling { ceiling: Ceiling, cheapest_micros: i64 },
+}
+
+impl<'a> Offers<'a> {
+    /// What can be had, but for what was bought.
+    pub fn new(view: &View<'a>, memory: &'a Memory) -> Self {
+        let available = |machine: &'a Machine, offer: &'a Offer| {
+            let key = OfferKey { machine: machine.name.clone(), place: offer.place.clone() };
+            let taken = view.claims.iter().filter(|claim| claim.offer == key).count();
+            let taken = u32::try_from(taken).unwrap_or(u32::MAX);
+            let is_spot = offer.place.capacity_type == CapacityType::Spot;
+            Available {
+                machine,
+                offer,
+                left: offer.most.map(|most| most.saturating_sub(taken)),
+                shunned: memory.shuns(&key, view.now),
+                failing_since: memory.failing_since(&key),
+                taken_back: if is_spot { memory.interruptions.per_hour(&key) } else { 0.0 },
+                key,
+            }
+        };
+        let machines = view.catalogue.values();
+        let all =
+            machines.flat_map(|machine| machine.offers.iter().map(move |offer| available(machine, offer)));
+        Self { all: all.collect() }
+    }
+
+    /// The cheapest machines by what they are expected to cost; if those cost more than they may, the cheapest by price.
+    pub fn quote(&self, need: &Need<'_>, among: Among) -> Result<Quote, Lack> {
+        let by_expectation = self.solve(need, among, true)?;
+        let Some(ceiling) = need.ceiling.filter(|it| by_expectation.price_micros > it.micros) else {
+            return Ok(by_expectation);
+        };
+        let by_price = self.solve(need, among, false)?;
+        if by_price.price_micros > ceiling.micros {
+            return Err(Lack::Ceiling { ceiling, cheapest_micros: by_price.price_micros });
+        }
+        Ok(by_price)
+    }
+
+    fn solve(&self, need: &Need<'_>, among: Among, by_expectation: bool) -> Result<Quote, Lack> {
+        let suits = self.all.iter().enumerate().filter(|(_, it)| it.is_among(among) && it.suits(need.lead()));
+        let offerings: Vec<Offering> =
+            suits.map(|(index, it)| it.offering(index, need, by_expectation)).collect();
+        let mix = mix::decide(&[need.demand()], &offerings, &need.rooms, &Limits::default());
+        if let Some(refused) = mix.refused.first() {
+            return Err(Lack::Machines(self.why_not(need.lead(), among, in_words(&refused.reason))));
+        }
+        let mut quote = Quote { mix, price_micros: 0, expected_micros: 0, has_spot: false, boot_seconds: 0 };
+        for (it, count) in self.bought(&quote.mix) {
+            quote.price_micros += it.offer.price_micros * i64::from(count);
+            quote.expected_micros += it.expected_micros(need) * i64::from(count);
+            quote.has_spot |= it.is_spot();
+            quote.boot_seconds = quote.boot_seconds.max(it.machine.boot_seconds);
+        }
+        Ok(quote)
+    }
+
+    fn bought<'b>(&'b self, mix: &'b Mix) -> impl Iterator<Item = (&'b Available<'a>, u32)> {
+        mix.purchases.iter().filter_map(|purchase| {
+            let index: usize = purchase.offering.parse().ok()?;
+            Some((self.all.get(index)?, purchase.count))
+        })
+    }
+
+    /// Takes what was decided out of stock.
+    pub fn take(&mut self, need: &Need<'_>, quote: &Quote, because: &str) -> Shape {
+        let mark = reserve::mark(need.gang);
+        let (mut machines, mut nodes, mut words) = (Vec::new(), Vec::new(), Vec::new());
+        for purchase in &quote.mix.purchases {
+            let Some(it) = purchase.offering.parse::<usize>().ok().and_then(|index| self.all.get_mut(index))
+            else {
+                continue;
+            };
+            it.left = it.left.map(|left| left.saturating_sub(purchase.count));
+            words.push(format!("{} × {}", purchase.count, it.key));
+            for _ in 0..purchase.count {
+                let name = format!("{mark}-{}", nodes.len());
+                nodes.push(it.machine.node(&it.offer.place, name, &mark));
+                machines.push((it.key.clone(), it.offer.price_micros));
+            }
+        }
+        let why = format!(
+            "{} at {} an hour for {} members of {} GPUs{because}",
+            words.join(", "),
+            money(quote.price_micros),
+            need.pods.len(),
+            need.lead().requests.gpus,
+        );
+        Shape { gang: need.gang.clone(), machines, nodes, boot_seconds: quote.boot_seconds, why }
+    }
+
+    /// Offers of spot that would suit, and others.
+    pub fn spot_for<'b>(&'b self, need: &'b Need<'_>) -> impl Iterator<Item = (&'b OfferKey, bool)> {
+        let spot = self.all.iter().filter(|it| it.is_spot());
+        spot.map(move |it| (&it.key, it.suits(need.lead())))
+    }
+
+    /// Since when no spot that would suit was to be had: since the last of it failed for the first time.
+    pub fn dry_since(&self, need: &Need<'_>) -> Option<Timestamp> {
+        let suits = self.all.iter().filter(|it| it.is_spot() && it.suits(need.lead()));
+        suits.filter_map(|it| it.failing_since).max()
+    }
+
+    /// What became of spot that would suit, in words.
+    pub fn dry(&self, need: &Need<'_>) -> Option<String> {
+        self.failed(|it| it.is_spot() && it.suits(need.lead()))
+    }
+
+    /// Why nothing can be had; offers that would suit and failed of late come first.
+    fn why_not(&self, lead: &Pod, among: Among, otherwise: String) -> String {
+        let failed = self.failed(|it| (among != Among::Steady || !it.is_spot()) && it.suits(lead));
+        failed.map_or(otherwise, |failed| format!("{failed}; tried again soon"))
+    }
+
+    fn failed(&self, is_meant: impl Fn(&Available<'_>) -> bool) -> Option<String> {
+        let shunned: BTreeSet<&str> =
+            self.all.iter().filter(|it| is_meant(it)).filter_map(|it| it.shunned).collect();
+        let tried: Vec<&str> = shunned.into_iter().collect();
+        (!tried.is_empty()).then(|| tried.join("; "))
+    }
+}
+
+impl Quote {
+    /// Whether nothing has to be bought: there seems to be room.
+    pub fn is_room(&self) -> bool {
+        self.mix.purchases.is_empty()
+    }
+}
+
+impl Lack {
+    /// Why, in words.
+    pub fn why(&self) -> String {
+        match self {
+            Self::Machines(why) => why.clone(),
+            Self::Ceiling { ceiling: Ceiling { micros, of }, cheapest_micros } => {
+                format!("{of} is {} an hour, and {} would do", money(*micros), money(*cheapest_micros))
+            }
+        }
+    }
+}
+
+impl Available<'_> {
+    fn is_spot(&self) -> bool {
+        self.offer.place.capacity_type == CapacityType::Spot
+    }
+
+    fn is_among(&self, among: Among) -> bool {
+        match among {
+            Among::Steady => self.shunned.is_none() && !self.is_spot(),
+            Among::Any => self.shunned.is_none(),
+            Among::AnyIfSpotWereBack => self.shunned.is_none() || self.is_spot(),
+        }
+    }
+
+    /// Whether a member may be placed on it, but for room.
+    fn suits(&self, pod: &Pod) -> bool {
+        let node = self.machine.node(&self.offer.place, "", "");
+        (!self.is_spot() || pod.terms.takes_spot && pod.terms.buys_spot) && admits(&node, pod)
+    }
+
+    /// What an hour of work on it is expected to cost.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "prices, of some hours")]
+    fn expected_micros(&self, need: &Need<'_>) -> i64 {
+        let again = f64::from(self.machine.boot_seconds)
+            + f64::from(RESTORE_SECONDS)
+            + f64::from(need.lost_seconds_expected());
+        (self.offer.price_micros as f64 * (1.0 + self.taken_back * again / 3_600.0)).round() as i64
+    }
+
+    fn offering(&self, index: usize, need: &Need<'_>, by_expectation: bool) -> Offering {
+        let node = self.machine.node(&self.offer.place, "", "");
+        let price = if by_expectation { self.expected_micros(need) } else { self.offer.price_micros };
+        Offering {
+            id: index.to_string(),
+            instance_type: self.machine.instance_type.to_string(),
+            location: location(&node, need.level()),
+            price_per_hour: u64::try_from(price).unwrap_or(0),
+            machine: room(&self.machine.room),
+            boot_seconds: self.machine.boot_seconds,
+            stock: self.left,
+        }
+    }
+}
+
+/// Whether a pod may be on a node, but for room and the taint of gangs.
+pub(crate) fn admits(node: &Node, pod: &Pod) -> bool {
+    let is_ours = |key: &str| key == api_types::names::FOR_GANG_TAINT;
+    node.schedulable
+        && pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+        && pod.node_affinity.as_ref().is_none_or(|affinity| affinity.admits(node))
+        && node.repelling().all(|taint| is_ours(&taint.key) || taint.tolerated_by(&pod.tolerations))
+}
+
+/// Why one gang that is asked about alone is not served.
+fn in_words(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NoOffering(_) => "no machine type suits even one of its members".to_owned(),
+        Refusal::Stock { members, places } => {
+            format!("there are machines for {places} of its {members} members only")
+        }
+        // Limits of the mix, of which we set none.
+        Refusal::GangCeiling { .. }
+        | Refusal::QueueGpus { .. }
+        | Refusal::Budget { .. }
+        | Refusal::Taken { .. } => "no machines are left for it".to_owned(),
+    }
+}
