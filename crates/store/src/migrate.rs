@@ -9,12 +9,13 @@ use crate::Error;
 use crate::connect;
 
 /// In order. A migration that was released is never edited: its checksum is compared.
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 6] = [
     (1, "ledger", include_str!("../migrations/0001_ledger.sql")),
     (2, "append only", include_str!("../migrations/0002_append_only.sql")),
     (3, "row level security", include_str!("../migrations/0003_row_level_security.sql")),
     (4, "partitions", include_str!("../migrations/0004_partitions.sql")),
     (5, "lost", include_str!("../migrations/0005_lost.sql")),
+    (6, "purchases", include_str!("../migrations/0006_purchases.sql")),
 ];
 
 /// Brings the schema up to date, as its owner. Safe to run twice, and by two replicas at once: the second waits for
