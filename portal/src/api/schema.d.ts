@@ -750,6 +750,8 @@ export interface components {
             checkpoints?: string | null;
             /** @description CPU of each node, such as `32` or `500m`. */
             cpu?: string | null;
+            /** @description When it must have ended, such as `2026-12-01T08:00:00Z`. */
+            deadline?: string | null;
             /** @description Environment variables. */
             env?: {
                 [key: string]: string;
@@ -762,6 +764,8 @@ export interface components {
             grace?: string | null;
             /** @description The container image. Without it, the platform's default image. */
             image?: string | null;
+            /** @description The most that the machines bought for it may cost per hour, all together, such as `120` or `"29.40"`. */
+            maxPrice?: string | null;
             /** @description Memory of each node, such as `256Gi`. */
             memory?: string | null;
             /**
@@ -1519,6 +1523,8 @@ export interface components {
             checkpoint?: components["schemas"]["CheckpointVolume"] | null;
             /** @description What every member executes. */
             command: string[];
+            /** @description When it must have ended, RFC 3339. */
+            deadline?: string | null;
             /** @description Exit codes that end the run at once. */
             failOn?: number[];
             /**
@@ -1533,6 +1539,8 @@ export interface components {
             graceSeconds?: number | null;
             /** @description The container image. */
             image: string;
+            /** @description The most that the machines bought for it may cost per hour, all together, in the currency of the price sheets. */
+            maxPrice?: string | null;
             /**
              * Format: int32
              * @description As few members as this do, when that starts sooner.
@@ -1553,6 +1561,8 @@ export interface components {
              * @description How often it is tried again after failures of its own.
              */
             retries?: number;
+            /** @description Whether spot machines are bought for it; `false`: nor is it placed on any that are there. */
+            spot?: boolean | null;
             /**
              * Format: int64
              * @description How long it may run, in seconds, over all attempts.

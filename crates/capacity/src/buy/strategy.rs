@@ -247,7 +247,8 @@ impl<'a> Strategy<'a> {
             work_seconds: run.work_left_seconds,
             slack_seconds: seconds(run.laxity_seconds()),
             changeover_seconds: run.changeover_seconds,
-            guard_seconds: seconds(run.guard_seconds(tick)),
+            // Who works on spot stays there: the tick is what it took to begin, and was asked for before.
+            guard_seconds: seconds(run.guard_seconds(0)),
             spot_micros: price(spot).micros(),
             on_demand_micros: price(steady).micros(),
         };
