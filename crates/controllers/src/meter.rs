@@ -48,7 +48,7 @@ use self::queues::Queues;
 use self::state::State;
 use crate::watches::{objects, whole_objects};
 
-/// From one look for NodeClaims to the next, as long as there are none to be seen: whoever installs Karpenter waits no longer
+/// From one look for `NodeClaim`s to the next, as long as there are none to be seen: whoever installs Karpenter waits no longer
 /// than that for its bill to begin with launches.
 const CLAIMS_PACE: Duration = Duration::from_mins(1);
 

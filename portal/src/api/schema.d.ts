@@ -667,8 +667,12 @@ export interface components {
              * @description GPUs times seconds so far.
              */
             gpuSeconds: number;
+            /** @description What of the amount interruptions cost: work that was lost, and what started once more; absent if nothing. */
+            interruptions?: string | null;
             /** @description What it grows by in an hour now; `0` when nothing runs any more. */
             perHour: string;
+            /** @description What it would have cost more if spot machines had been bought on demand; absent if nothing. */
+            spotSaved?: string | null;
             /**
              * Format: int64
              * @description Those of them that no price sheet has a price for.
@@ -1647,7 +1651,7 @@ export interface components {
          * @description What GPU time was good for.
          * @enum {string}
          */
-        UsageClass: "Productive" | "Starting" | "Lost" | "NodeIdle";
+        UsageClass: "Productive" | "Starting" | "Lost" | "NodeStarting" | "NodeIdle";
         /** @description Who the platform thinks you are. */
         WhoAmI: {
             /** @description The user's groups. */
