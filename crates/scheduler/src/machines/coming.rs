@@ -91,7 +91,7 @@ fn nodes(key: &LaunchKey, offers: &[&OfferKey], there: &[&Node], catalogue: &Cat
 /// A node that is there, as it is once it takes pods.
 fn once_ready(node: &Node, machine: &Machine, offer: &OfferKey) -> Node {
     let is_ours = |taint: &Taint| [FOR_GANG_TAINT, GPU_NODE_TAINT].contains(&&*taint.key);
-    if node.schedulable && node.repelling().all(is_ours) {
+    if node.schedulable && node.repelling().all(|taint| is_ours(&taint)) {
         return open(node.clone());
     }
     let as_ordered = machine.node(&offer.place, node.name.clone(), "");
