@@ -118,15 +118,15 @@ fn on_demand(terms: &Terms, price: i64) -> World {
 fn a_run_goes_back_to_spot_that_is_there_with_reasons_and_cost() {
     let mut world = on_demand(&saving(), 3);
     let found = world.look(NOW).moves;
-    // 14 an hour for the four hours that spot lasts; 3 minutes at 6 and 90 s at 20.
+    // 14 an hour for as long as gangs usually run, less the 15 minutes that it has; 3 minutes at 6 and 90 s at 20.
     assert_eq!(
         found[0].why,
         "2 × spot h100 in c at 6.00 an hour for 2 members of 8 GPUs, instead of 2 × on-demand h100 in a at 20.00 an hour; \
-         saves 56.00 in 240 minutes, and moving costs 0.80"
+         saves 54.25 in 232 minutes, and moving costs 0.80"
     );
     assert_eq!(found[0].gangs, [gang("train")]);
     assert_eq!(found[0].leaves.len(), 2);
-    assert_eq!((found[0].worth.gain_micros, found[0].worth.cost_micros), (56_000_000, 800_000));
+    assert_eq!((found[0].worth.gain_micros, found[0].worth.cost_micros), (54_250_000, 800_000));
     assert!(world.look(NOW + 60).moves.is_empty(), "one move at a time");
 }
 
@@ -171,6 +171,17 @@ fn spot_that_was_refused_must_stand_for_as_long_as_a_launch_may_take() {
     assert_eq!(world.words(NOW), [""; 0], "it is tried again by who waits, and not by who runs");
     assert_eq!(world.words(NOW + 79), [""; 0]);
     assert_eq!(world.words(NOW + 94).len(), 1);
+}
+
+#[test]
+fn spot_is_not_relied_on_for_longer_than_four_hours() {
+    let (mut world, later) = (on_demand(&saving(), 3), STARTED + 18_000);
+    let nodes: Vec<Arc<str>> = world.claims.iter().map(|claim| claim.name.clone()).collect();
+    let pods = with(members("train", 2, 8), &saving());
+    let just_saved = |pod: Pod| Pod { checkpointed: Some(at(later)), ..pod };
+    world.run(pods.into_iter().map(just_saved).collect(), &nodes);
+    let why = world.words(later);
+    assert!(why[0].contains("saves 56.00 in 240 minutes"), "it may well go on for five: {why:?}");
 }
 
 #[test]
@@ -254,7 +265,7 @@ fn a_gang_that_was_spread_over_machines_goes_to_fewer() {
         why,
         [
             "team/train: 1 × on-demand h100 in a at 10.00 an hour for 2 members of 4 GPUs, instead of 2 × on-demand h100 in a \
-          at 20.00 an hour; saves 41.25 in 247 minutes, and moving costs 1.00"
+          at 20.00 an hour; saves 38.75 in 232 minutes, and moving costs 1.00"
         ]
     );
     let mut alone = World::new(&[]);

@@ -12,7 +12,7 @@ use crate::View;
 use crate::claim::Claim;
 
 /// What is saved if all of them go where the planner would put them. It lasts for as long as they go on, and the machines
-/// that they go to would have stayed for others.
+/// that they go to would have stayed anyhow.
 pub(super) fn offer(
     view: &View<'_>,
     candidate: &Candidate<'_>,
@@ -28,7 +28,7 @@ pub(super) fn offer(
     let nodes: BTreeSet<&NodeName> =
         placements.iter().flat_map(|it| &it.members).map(|member| &member.node).collect();
     let stay = nodes.iter().filter(|node| bought.contains_key(*node));
-    let stays = stay.map(|node| seconds_without(view, node, candidate)).min().unwrap_or(i64::MAX);
+    let stays = stay.map(|node| stays_for(view, node)).min().unwrap_or(i64::MAX);
     let stakes = Stakes {
         old_micros: candidate.old_micros,
         new_micros: 0,
@@ -42,11 +42,9 @@ pub(super) fn offer(
     Some(Alternative { stakes, words })
 }
 
-/// How long a machine would stay without those who move: until the last of the others is expected to end. One that nobody else is
-/// on is about to go, or is a spare.
-fn seconds_without(view: &View<'_>, node: &NodeName, candidate: &Candidate<'_>) -> i64 {
-    let moves = |gang: &&GangKey| candidate.movers.iter().any(|mover| mover.gang == *gang);
-    let others = gangs_on(view.state, node).into_iter().filter(|gang| !moves(gang));
-    let left = others.filter_map(|gang| view.state.gang(gang));
-    left.map(|gang| seconds_left(view.state, gang, view.now)).max().unwrap_or(0)
+/// How long a machine stays if nobody moves: until the last who is on it is expected to end. One that nobody is on is about to
+/// go, or is a spare.
+fn stays_for(view: &View<'_>, node: &NodeName) -> i64 {
+    let gangs = gangs_on(view.state, node).into_iter().filter_map(|gang| view.state.gang(gang));
+    gangs.map(|gang| seconds_left(view.state, gang, view.now)).max().unwrap_or(0)
 }

@@ -150,6 +150,8 @@ impl Planner {
             if self.may_go(release) {
                 if let Some(node) = &release.node {
                     self.close(node);
+                    // It goes, whatever becomes of who moves off it.
+                    self.machines.moving.values_mut().for_each(|leaves| leaves.retain(|it| it != node));
                 }
                 backend.give_back(&release.claim);
             } else {
