@@ -99,12 +99,12 @@ pub fn follow(
     let nodes = nodes_by_launch(state);
     let mut following = Following { state, catalogue, nodes, now, follow: Follow::default() };
     let mut launches = by_launch(claims);
+    memory.given_up.retain(|key| launches.contains_key(key));
     let ordered: Vec<LaunchKey> = memory.ordered.keys().cloned().collect();
     for key in &ordered {
         let seen = launches.remove(key).unwrap_or_default();
         following.look_at(key, &seen, memory);
     }
-    memory.given_up.retain(|key| launches.contains_key(key));
     // Of a leader before, or given up.
     for (key, seen) in launches {
         following.look_at(key, &seen, memory);
@@ -216,7 +216,8 @@ impl Following<'_> {
 
     fn failure(&self, key: &LaunchKey, seen: &[&Claim], ordered: Option<&Ordered>) -> Option<Standing> {
         if let Some(claim) = seen.iter().find(|claim| claim.leaving) {
-            let why = claim.trouble.clone().unwrap_or_else(|| format!("{} was given up", claim.offer));
+            let said = claim.trouble.iter().map(|trouble| format!(": {trouble}")).collect::<String>();
+            let why = format!("{} was not to be had{said}", claim.offer);
             return Some(Standing::Failed { why, because_of: vec![claim.offer.clone()] });
         }
         let vanished = ordered.and_then(|ordered| {

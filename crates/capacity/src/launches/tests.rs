@@ -220,3 +220,20 @@ fn one_claim_that_is_taken_up_is_enough_to_wait_for_all() {
     story.at(1001);
     assert!(story.at(1000 + TAKEN_UP_MAX.as_secs()).releases.is_empty());
 }
+
+#[test]
+fn a_launch_that_failed_is_not_counted_against_its_offer_again_while_its_claims_go() {
+    let mut story = Story::new();
+    story.claims.iter_mut().for_each(|claim| claim.leaving = true);
+    story.at(1001);
+    let until = story.memory.next_try(at(1001));
+    for second in [1002, 1003] {
+        assert!(story.at(second).releases.is_empty(), "they are going already");
+        assert_eq!(story.memory.next_try(at(second)), until);
+    }
+    let why = story.memory.shuns(&offer_key("h100", "a"), at(1003));
+    assert_eq!(why, Some("on-demand h100 in a was not to be had"));
+    story.claims.clear();
+    story.at(1004);
+    assert!(story.memory.given_up.is_empty(), "nothing is left to remember");
+}

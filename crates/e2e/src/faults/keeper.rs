@@ -1,6 +1,6 @@
-//! A scheduler that is started again whenever it ends, as a kubelet would.
+//! A scheduler or controllers that are started again whenever they end, as a kubelet would.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api_types::names;
@@ -12,12 +12,20 @@ use super::site::Site;
 /// How soon an end is noticed.
 const POLL: Duration = Duration::from_millis(20);
 
-/// One scheduler, kept alive.
+/// What is kept alive.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// A scheduler with these further arguments.
+    Scheduler(&'static [&'static str]),
+    Controllers,
+}
+
+/// One process, kept alive.
 pub struct Keeper<'a> {
     platform: Platform<'a>,
     kubeconfig: PathBuf,
     times: LeaseTimes,
-    arguments: &'static [&'static str],
+    what: What,
     /// The process that runs now.
     pub service: Service,
     /// How often it was started again.
@@ -30,28 +38,35 @@ impl<'a> Keeper<'a> {
         let login =
             cluster.login_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT).await?;
         let kubeconfig = cluster.kubeconfig_through(&login, url)?;
-        Self::of(cluster, kubeconfig, times, &[])
+        Self::of(cluster, kubeconfig, times, What::Scheduler(&[]))
     }
 
     /// Starts one that buys machines, with a pod of its own and the lease times of production.
     pub async fn buying(cluster: &'a TestCluster) -> anyhow::Result<Self> {
         let account = (names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT);
         let kubeconfig = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
-        Self::of(cluster, kubeconfig, LeaseTimes::Production, &["--buy-machines"])
+        Self::of(cluster, kubeconfig, LeaseTimes::Production, What::Scheduler(&["--buy-machines"]))
+    }
+
+    /// Starts the controllers, with a pod of their own and the lease times of production.
+    pub async fn controllers(cluster: &'a TestCluster) -> anyhow::Result<Self> {
+        let account = (names::SYSTEM_NAMESPACE, names::CONTROLLERS_SERVICE_ACCOUNT);
+        let kubeconfig = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
+        Self::of(cluster, kubeconfig, LeaseTimes::Production, What::Controllers)
     }
 
     fn of(
         cluster: &'a TestCluster,
         kubeconfig: PathBuf,
         times: LeaseTimes,
-        arguments: &'static [&'static str],
+        what: What,
     ) -> anyhow::Result<Self> {
         let platform = Platform::same_build(cluster);
-        let service = platform.scheduler_again("scheduler", &kubeconfig, times, arguments)?;
-        Ok(Self { platform, kubeconfig, times, arguments, service, restarts: 0 })
+        let service = start(&platform, &kubeconfig, times, what)?;
+        Ok(Self { platform, kubeconfig, times, what, service, restarts: 0 })
     }
 
-    /// Does `work` while the scheduler is kept alive.
+    /// Does `work` while it is kept alive.
     pub async fn while_alive<T>(
         &mut self,
         work: impl Future<Output = anyhow::Result<T>>,
@@ -76,14 +91,25 @@ impl<'a> Keeper<'a> {
         loop {
             if let Some(status) = self.service.process().exit_status() {
                 self.restarts += 1;
-                println!("the scheduler ended ({status}) and is started again");
-                let (kubeconfig, arguments) = (&self.kubeconfig, self.arguments);
-                match self.platform.scheduler_again("scheduler", kubeconfig, self.times, arguments) {
+                println!("{} ended ({status}) and is started again", self.service.process().name());
+                match start(&self.platform, &self.kubeconfig, self.times, self.what) {
                     Ok(service) => self.service = service,
                     Err(error) => return error.into(),
                 }
             }
             tokio::time::sleep(POLL).await;
         }
+    }
+}
+
+fn start(
+    platform: &Platform<'_>,
+    kubeconfig: &Path,
+    times: LeaseTimes,
+    what: What,
+) -> Result<Service, test_cluster::Error> {
+    match what {
+        What::Scheduler(arguments) => platform.scheduler_again("scheduler", kubeconfig, times, arguments),
+        What::Controllers => platform.controllers_as("controllers", kubeconfig, times),
     }
 }

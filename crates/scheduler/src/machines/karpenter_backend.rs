@@ -24,6 +24,7 @@ pub struct Karpenter {
     claims: Store<DynamicObject>,
     writer: ClaimWriter,
     epoch: i64,
+    changed: Arc<Notify>,
 }
 
 impl Karpenter {
@@ -34,6 +35,7 @@ impl Karpenter {
         let (reader, store) =
             (reflector::store::Writer::new(kind), watcher::Config::default().labels(LAUNCH_LABEL));
         let claims = reader.as_reader();
+        let notify = Arc::clone(&changed);
         tokio::spawn(async move {
             let events = watcher(api, store).default_backoff().reflect(reader);
             let mut events = std::pin::pin!(events);
@@ -42,10 +44,10 @@ impl Karpenter {
                 if let Err(error) = event {
                     debug!(%error, "The watch of NodeClaims failed; it begins anew.");
                 }
-                changed.notify_one();
+                notify.notify_one();
             }
         });
-        Self { claims, writer, epoch }
+        Self { claims, writer, epoch, changed }
     }
 }
 
@@ -54,6 +56,10 @@ impl CapacityBackend for Karpenter {
         // Ready once everything was listed; a watch that breaks off later leaves what was known.
         futures::FutureExt::now_or_never(self.claims.wait_until_ready())?.ok()?;
         Some(self.claims.state().iter().filter_map(|object| claim(object)).collect())
+    }
+
+    fn more_wait(&self) {
+        self.changed.notify_one();
     }
 
     fn order(&self, launch: &Launch, catalogue: &Catalogue) {

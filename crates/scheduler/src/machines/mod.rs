@@ -33,6 +33,9 @@ pub trait CapacityBackend: Send + Sync {
     /// All claims of ours; `None` if that is not known.
     fn claims(&self) -> Option<Vec<Claim>>;
 
+    /// More gangs wait than before: a decision is due now, and not at its own pace.
+    fn more_wait(&self);
+
     /// Orders all machines of a launch.
     fn order(&self, launch: &Launch, catalogue: &Catalogue);
 

@@ -28,6 +28,8 @@ pub(super) struct Machines {
     pub moving: BTreeMap<GangKey, Vec<NodeName>>,
     /// What was decided last about gangs that wait for nodes.
     said: BTreeMap<GangKey, Said>,
+    /// How many gangs waited in the last plan.
+    waiting: usize,
 }
 
 /// What is decided about a gang that waits for nodes.
@@ -98,8 +100,13 @@ impl Machines {
 }
 
 impl Planner {
-    /// Adds what is known of machines to the reasons of those who wait.
-    pub(super) fn add_machines(&self, waiting: &mut [WaitingGang]) {
+    /// Adds what is known of machines to the reasons of those who wait. If they have become more, somebody may need machines
+    /// about whom nothing is decided yet.
+    pub(super) fn add_machines(&mut self, waiting: &mut [WaitingGang]) {
+        let before = std::mem::replace(&mut self.machines.waiting, waiting.len());
+        if let Some(backend) = self.outputs.machines.as_ref().filter(|_| waiting.len() > before) {
+            backend.more_wait();
+        }
         if self.machines.said.is_empty() {
             return;
         }
@@ -230,6 +237,7 @@ mod tests {
     use capacity::claim::{Claim, Launch};
     use capacity::launches::Release;
     use capacity::reserve;
+    use cluster_model::plan::WaitingGang;
     use cluster_model::{Change, GangKey, NodeName, Pod, PodKey, Resources};
     use serde_json::Value as Json;
 
@@ -244,6 +252,9 @@ mod tests {
     impl CapacityBackend for Asked {
         fn claims(&self) -> Option<Vec<Claim>> {
             None
+        }
+        fn more_wait(&self) {
+            self.note("more wait".to_owned());
         }
         fn order(&self, launch: &Launch, _: &Catalogue) {
             self.note(format!("order for {}", launch.key.purpose));
@@ -333,6 +344,18 @@ mod tests {
             planner.apply(Change::Pod(pod(&gang())));
             assert!(!tolerates(&planner, &gang()), "it is like any other pod again");
         }
+    }
+
+    #[tokio::test]
+    async fn a_decision_is_due_when_more_wait_and_not_while_the_same_do() {
+        let (mut planner, asked) = with_backend();
+        let (run, first_pod, reasons) = (None, pod(&gang()).key, Vec::new());
+        let mut waiting = vec![WaitingGang { gang: gang(), run, first_pod, reasons }];
+        planner.add_machines(&mut []);
+        assert!(asked.take().is_empty());
+        planner.add_machines(&mut waiting);
+        planner.add_machines(&mut waiting);
+        assert_eq!(asked.take(), ["more wait"]);
     }
 
     #[tokio::test]

@@ -39,12 +39,12 @@ const BOUND: Duration = Duration::from_mins(4);
 pub async fn measure(size: Size) -> anyhow::Result<()> {
     let yard = Yard::start().await?;
     let (client, karpenter) = (yard.cluster.admin_client(), yard.cluster.karpenter()?);
-    let mut controllers = yard.controllers().await?;
+    let mut controllers = Keeper::controllers(&yard.cluster).await?;
     let mut scheduler = Keeper::buying(&yard.cluster).await?;
-    tokio::try_join!(scheduler.service.ready(), controllers.ready())?;
+    tokio::try_join!(scheduler.service.ready(), controllers.service.ready())?;
     let each = size.of(NOTICES) / GANGS;
     let gangs = (0..GANGS).map(|index| strike(&client, karpenter, index, each, size.seed));
-    let struck: Vec<Struck> = scheduler.while_alive(try_join_all(gangs)).await?;
+    let struck: Vec<Struck> = scheduler.while_alive(controllers.while_alive(try_join_all(gangs))).await?;
     let of = |count: fn(&Struck) -> usize| struck.iter().map(count).sum::<usize>();
     let (notices, late, lost) = (of(|it| it.notices), of(|it| it.late), of(|it| usize::from(it.is_lost)));
     let twice = billed_twice(&karpenter.lives()?);

@@ -27,19 +27,15 @@ pub async fn run(size: Size, gangs: &[Gang]) -> anyhow::Result<Findings> {
     let yard = Yard::start_with(&gpu_types).await?;
     let (client, karpenter) = (yard.cluster.admin_client(), yard.cluster.karpenter()?);
     karpenter.odds(Some(odds(size, names::LAUNCH_LABEL)))?;
-    let mut controllers = yard.controllers().await?;
+    let mut controllers = Keeper::controllers(&yard.cluster).await?;
     let mut scheduler = Keeper::buying(&yard.cluster).await?;
-    tokio::try_join!(scheduler.service.ready(), controllers.ready())?;
+    tokio::try_join!(scheduler.service.ready(), controllers.service.ready())?;
     let began = Instant::now();
-    let all = slots::run(&client, gangs, |slot, gang, sight| start(client.clone(), slot, gang, sight));
-    let ended = scheduler.while_alive(all).await?;
+    let all = slots::run(size, &client, gangs, |slot, gang, sight| start(client.clone(), slot, gang, sight));
+    let ended = scheduler.while_alive(controllers.while_alive(all)).await?;
     yard.until_empty(IDLE_BOUND).await?;
-    println!(
-        "{} gangs in {:?}; the scheduler ended {} times",
-        gangs.len(),
-        began.elapsed(),
-        scheduler.restarts
-    );
+    let (took, restarts) = (began.elapsed(), (scheduler.restarts, controllers.restarts));
+    println!("{} gangs in {took:?}; the scheduler and the controllers ended {restarts:?} times", gangs.len());
     let (record, mut found) = (karpenter.record()?, Findings::default());
     for (gang, whole) in ended {
         found.whole += usize::from(whole.is_some());

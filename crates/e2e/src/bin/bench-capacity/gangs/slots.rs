@@ -14,9 +14,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Gang;
+use crate::Size;
 
 /// Some 140 machines.
 pub const SLOTS: usize = 16;
+/// In a rehearsal, which may run beside other work.
+const SLOTS_REHEARSED: usize = 4;
 /// Between two looks: more often, and looking would be a load of its own.
 pub const LOOK: Duration = Duration::from_millis(500);
 const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
@@ -47,6 +50,7 @@ impl Sight {
 
 /// Runs all gangs, each by `start(slot, gang)`; what it returns is in the order of their ends.
 pub async fn run<T, F>(
+    size: Size,
     client: &Client,
     gangs: &[Gang],
     start: impl Fn(usize, Gang, Sight) -> F,
@@ -56,7 +60,8 @@ where
 {
     let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let (sender, sight) = watch::channel(Claims::new());
-    let slots = (0..SLOTS).map(|slot| {
+    let slots = if size.rehearse { SLOTS_REHEARSED } else { SLOTS };
+    let slots = (0..slots).map(|slot| {
         let (next, ended, start, sight) = (&next, &ended, &start, Sight(sight.clone()));
         async move {
             let mut found = Vec::new();

@@ -27,7 +27,7 @@ pub async fn run(size: Size, gangs: &[Gang]) -> anyhow::Result<Findings> {
     yard.cluster.start_kube_scheduler(1_000)?;
     karpenter.odds(Some(odds(size, GANG)))?;
     let began = Instant::now();
-    let ended = slots::run(&client, gangs, |_, gang, sight| start(client.clone(), gang, sight)).await?;
+    let ended = slots::run(size, &client, gangs, |_, gang, sight| start(client.clone(), gang, sight)).await?;
     println!("{} gangs in {:?}", gangs.len(), began.elapsed());
     let (lives, mut found) = (karpenter.lives()?, Findings::default());
     for Ended { gang, is_whole, at } in ended {
