@@ -303,7 +303,9 @@ async fn pages_add_up_as_json_and_as_csv(site: &Site) -> anyhow::Result<()> {
         let page = alice.cost_csv(&filter).await?;
         let mut rows = page.text.lines().map(str::to_owned);
         let header = rows.next().context("a page has a header")?;
-        ensure!(header == "run,amount,currency,per_hour,gpu_seconds,unpriced_gpu_seconds", "{header}");
+        let columns =
+            "run,amount,currency,per_hour,gpu_seconds,unpriced_gpu_seconds,spot_saved,interruptions";
+        ensure!(header == columns, "{header}");
         lines.extend(rows);
         filter.continue_token = page.continue_token;
         if filter.continue_token.is_none() {
@@ -311,7 +313,7 @@ async fn pages_add_up_as_json_and_as_csv(site: &Site) -> anyhow::Result<()> {
         }
     }
     ensure!(lines.len() == 9, "{lines:?}");
-    ensure!(lines.contains(&"nlp/llama-ft,14.4,USD,0,14400,0".to_owned()), "{lines:?}");
+    ensure!(lines.contains(&"nlp/llama-ft,14.4,USD,0,14400,0,0,0".to_owned()), "{lines:?}");
     let printed = site.cli("alice")?.stdout(&["cost", "-o", "csv", "--since", &site.since()])?;
     ensure!(
         printed.lines().count() == 10 && printed.contains("nlp/llama-ft,14.4,USD,0,14400,0"),
