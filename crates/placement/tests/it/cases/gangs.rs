@@ -115,6 +115,7 @@ fn terms(random: &mut Random, members: u32, now: Timestamp) -> Terms {
             .some(10, |random| Spread { level: random.some(60, level), skew_max: random.count(1, 2) }),
         takes_spot: random.chance(30),
         buys_spot: false,
+        max_price_micros: None,
     }
 }
 
