@@ -193,7 +193,7 @@ impl World {
 
     /// Its machines are gone, with some of the work that it had done.
     fn take_back(&mut self, done: i64) {
-        let lost = i64::try_from(self.random.below(600)).unwrap().min(done);
+        let lost = done.min(600);
         self.work -= done - lost;
         for pod in self.pods() {
             self.state.apply(Change::PodGone(pod.key));
@@ -211,7 +211,8 @@ proptest! {
     fn no_deadline_is_missed_while_machines_on_demand_can_be_had(
         seed in any::<u64>(),
         work in 600_i64..6_000,
-        laxity in 0_i64..5_000,
+        // Mostly near the guard, where it matters.
+        laxity in prop_oneof![3 => 0_i64..1_500, 1 => 0_i64..5_000],
         fails in 0_u64..=100,
         taken_back in 0_u64..=100,
     ) {
