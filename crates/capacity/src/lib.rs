@@ -115,8 +115,7 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
         under_way.extend(launch.under_way(view.now));
     }
     let releases = follow.releases.into_iter().chain(idle.releases).chain(moving.releases).collect();
-    let spot =
-        memory.waits_for_spot.values().next().and_then(|_| view.now.checked_add(buy::OUTLOOK_GOOD).ok());
+    let spot = view.now.checked_add(buy::OUTLOOK_GOOD).ok().filter(|_| !memory.waits_for_spot.is_empty());
     let moments = [follow.look_again_at, idle.look_again_at, memory.next_try(view.now), spot];
     Decision {
         launches,

@@ -133,15 +133,17 @@ fn without(view: &View<'_>, candidate: &Candidate<'_>) -> ClusterState {
             state.apply(Change::Node(Node { schedulable: false, ..object }));
         }
     }
-    let pods = || candidate.movers.iter().flat_map(|mover| &mover.pods);
-    for pod in pods() {
+    for pod in candidate.movers.iter().flat_map(|mover| &mover.pods) {
         state.apply(Change::PodGone(pod.key.clone()));
     }
-    for pod in pods() {
-        // Whoever waits already comes before it.
-        let (created, devices) = (view.now, Vec::new());
-        let anew = Pod { node: None, started: None, created, devices, ..(*pod).clone() };
-        state.apply(Change::Pod(anew));
+    for mover in &candidate.movers {
+        let terms = Arc::new(mover.terms_anew());
+        for pod in &mover.pods {
+            // Whoever waits already comes before it.
+            let (created, devices, terms) = (view.now, Vec::new(), Arc::clone(&terms));
+            let anew = Pod { node: None, started: None, created, devices, terms, ..(*pod).clone() };
+            state.apply(Change::Pod(anew));
+        }
     }
     state
 }

@@ -89,6 +89,9 @@ impl<'a> Strategy<'a> {
             (Ok(best), Ok(steady)) if best.has_spot => self.spot_or_steady(need, offers, best, steady),
             (Ok(_), Ok(steady)) => match offers.quote(need, Among::AnyIfSpotWereBack) {
                 Ok(back) if back.has_spot => self.wait_or_steady(need, offers, &back, steady),
+                _ if offers.spot_for(need).all(|(_, suits)| !suits) => {
+                    self.on_demand(need, steady, "none is offered")
+                }
                 _ => self.on_demand(need, steady, "none costs less, with what is lost when it is taken back"),
             },
             (Ok(best), Err(lack)) => self.spot_alone(need, best, &lack),

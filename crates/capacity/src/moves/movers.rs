@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_model::{ClusterState, Gang, GangKey, NodeName, Place, Pod};
+use cluster_model::{ClusterState, Gang, GangKey, NodeName, Place, Pod, Terms};
 use jiff::{SignedDuration, Timestamp};
 
 use super::memory::{Line, line};
@@ -168,6 +168,12 @@ impl<'a> Mover<'a> {
             deadline,
             pods,
         })
+    }
+
+    /// What its next attempt asks for: of its time limit, only what is left.
+    pub fn terms_anew(&self) -> Terms {
+        let left = self.limit_seconds_left.map(|left| u32::try_from(left.max(1)).unwrap_or(u32::MAX));
+        Terms { time_limit_seconds: left, ..(*self.pods[0].terms).clone() }
     }
 
     fn lost_seconds(&self) -> i64 {
