@@ -216,7 +216,7 @@ impl Following<'_> {
 
     fn failure(&self, key: &LaunchKey, seen: &[&Claim], ordered: Option<&Ordered>) -> Option<Standing> {
         if let Some(claim) = seen.iter().find(|claim| claim.leaving) {
-            let said = claim.trouble.iter().map(|trouble| format!(": {trouble}")).collect::<String>();
+            let said = claim.trouble.as_ref().map_or_else(String::new, |trouble| format!(": {trouble}"));
             let why = format!("{} was not to be had{said}", claim.offer);
             return Some(Standing::Failed { why, because_of: vec![claim.offer.clone()] });
         }

@@ -26,7 +26,6 @@ pub const HALF_LIFE_SECONDS_DEFAULT: u32 = 7 * 24 * 3600;
 
 /// Something that happened in the cluster. Changes of different kinds may arrive in any order.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "nearly every change is a pod's")]
 pub enum Change {
     /// A node is new or different.
     Node(Node),

@@ -94,5 +94,7 @@ impl<'a> Expected<'a> {
 }
 
 fn open(state: &mut ClusterState, nodes: &[Node]) {
-    nodes.iter().for_each(|node| state.apply(Change::Node(node.clone())));
+    for node in nodes {
+        state.apply(Change::Node(node.clone()));
+    }
 }

@@ -164,7 +164,9 @@ impl World {
                 boot(&mut self.state, &self.catalogue, claim);
             }
         }
-        gone.iter().for_each(|name| self.remove(name));
+        for name in &gone {
+            self.remove(name);
+        }
     }
 
     fn remove(&mut self, name: &Arc<str>) {
@@ -199,7 +201,9 @@ impl World {
             self.state.apply(Change::PodGone(pod.key));
         }
         let names: Vec<Arc<str>> = self.claims.iter().map(|claim| claim.name.clone()).collect();
-        names.iter().for_each(|name| self.remove(name));
+        for name in &names {
+            self.remove(name);
+        }
         self.begin();
     }
 }

@@ -250,7 +250,9 @@ fn room_that_is_kept_for_the_deadline_of_another_is_bought_instead() {
     // The first waits for the third node, which is free in time; the second would take the others away from it.
     let mut pods = members("first", 3, 8);
     let due = Terms { buys_spot: false, deadline: Some(at(NOW + 4_000)), ..terms() };
-    pods.iter_mut().for_each(|pod| pod.terms = due.clone().into());
+    for pod in &mut pods {
+        pod.terms = due.clone().into();
+    }
     pods.extend(members("second", 2, 8));
     let mut ends = members("ends", 1, 8);
     (ends[0].node, ends[0].started) = (Some("three".into()), Some(at(NOW - 3_500)));

@@ -76,7 +76,9 @@ impl<'a> Trial<'a> {
             return Vec::new();
         }
         let mut tried = Trial { state: self.state.clone(), policy: self.policy, now: self.now };
-        shapes.iter().for_each(|shape| tried.add(shape));
+        for shape in &shapes {
+            tried.add(shape);
+        }
         let plan = tried.plan();
         let starts: BTreeSet<&GangKey> = plan.placements.iter().map(|placement| &placement.gang).collect();
         let mut again = Vec::new();

@@ -13,7 +13,9 @@ fn in_use() -> (ClusterState, Vec<Claim>) {
     let mut launch = launch("train", 0, 2);
     launch.machines.iter_mut().for_each(|(offer, _)| offer.place = place("a", CapacityType::Spot));
     let mut claims = claims(&launch);
-    claims.iter_mut().for_each(|claim| boot(&mut state, &catalogue, claim));
+    for claim in &mut claims {
+        boot(&mut state, &catalogue, claim);
+    }
     open(&mut state, &catalogue, &claims);
     for (pod, claim) in members("train", 2, 8).into_iter().zip(&claims) {
         state.apply(Change::Pod(Pod { node: claim.node.clone(), ..pod }));

@@ -153,7 +153,7 @@ impl<'a> Mover<'a> {
             return None;
         }
         let started = gang.started()?;
-        let saved = pods.iter().filter_map(|pod| pod.checkpointed).max();
+        let last_save = pods.iter().filter_map(|pod| pod.checkpointed).max();
         let nodes = pods.iter().filter_map(|pod| pod.node.as_ref()).collect();
         let grace_seconds = pods.iter().map(|pod| i64::from(pod.grace_seconds)).max().unwrap_or(0);
         Some(Self {
@@ -163,7 +163,7 @@ impl<'a> Mover<'a> {
             started,
             seconds_left: seconds_left(state, gang, now),
             limit_seconds_left: limit_seconds_left(state, gang, started, now),
-            unsaved_seconds: (now.as_second() - saved.max(Some(started))?.as_second()).max(0),
+            unsaved_seconds: (now.as_second() - last_save.max(Some(started))?.as_second()).max(0),
             grace_seconds,
             deadline,
             pods,

@@ -160,7 +160,9 @@ mod tests {
 
     fn of(launch: &Launch, nodes: Vec<Node>, now: i64) -> Vec<Coming> {
         let mut state = ClusterState::default();
-        nodes.into_iter().for_each(|node| state.apply(Change::Node(node)));
+        for node in nodes {
+            state.apply(Change::Node(node));
+        }
         let (mut memory, mut decision) = (Memory::default(), Decision::default());
         decision.under_way.extend(launch.under_way(at(100)));
         let ordered = Ordered { launch: launch.clone(), at: at(100), seen: [].into() };
