@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use api_types::RunSpec;
 use api_types::run::AttemptOutcome;
+use api_types::{RunSpec, names};
 use e2e::machines::billed;
 use e2e::objects::{create_run, run};
 use e2e::observe::{node_of, pods, run_status};
 use e2e::wait;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, ListParams};
 
 use super::{BOUND, TEAM, members_run, start};
 
@@ -27,6 +29,15 @@ async fn a_gang_whose_machine_is_taken_back_leaves_within_the_notice_and_goes_on
         bought.iter().all(|it| it.offer.capacity_type == "spot"),
         "the cheapest for who asks: {bought:?}"
     );
+    wait::until("its machines are ordinary ones", BOUND, || async {
+        let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
+        let is_kept = |node: &Node| {
+            let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+            taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == names::FOR_GANG_TAINT))
+        };
+        Ok((!nodes.iter().any(is_kept)).then_some(()))
+    })
+    .await?;
     let first = pods(&client, TEAM).await?;
     let struck = first.first().and_then(node_of).context("its first member has a node")?.to_owned();
     let deadline = karpenter.notice(&struck, NOTICE).await?;
