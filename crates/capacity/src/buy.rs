@@ -92,6 +92,10 @@ pub fn nothing(view: &View<'_>, why: &str) -> Vec<Refused> {
     wanting.into_iter().map(|gang| Refused { gang, why: why.to_owned() }).collect()
 }
 
+/// Launches that are decided at a time; who is left comes next time, in less than a second. Those for whom nothing is bought do not
+/// count: they would keep everybody behind them waiting.
+const LAUNCHES_MAX: usize = 64;
+
 /// What each gang would get, one after the other: what one takes is not there for the next. Beside them, gangs for which there
 /// seems to be room, though the planner finds none.
 fn shapes(
@@ -104,6 +108,9 @@ fn shapes(
 ) -> (Vec<Shape>, Vec<GangKey>) {
     let (mut shapes, mut without) = (Vec::new(), Vec::new());
     for gang in gangs {
+        if shapes.len() == LAUNCHES_MAX {
+            break;
+        }
         let Some(need) = Need::new(state, gang, with_rooms) else { continue };
         match strategy.choose(&need, &offers) {
             Choice::Buy { quote, why } => shapes.push(offers.take(&need, &quote, &why)),

@@ -15,13 +15,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api_types::machine_type::CapacityType;
 use api_types::names::{GPU_NODE_TAINT, LAUNCH_LABEL};
 use cluster_model::{ClusterState, Gang, GangKey, Node, NodeName};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::{Catalogue, OfferKey};
 use crate::claim::{Claim, LaunchKey, Purpose, by_launch};
-use crate::memory::{Memory, Ordered};
+use crate::memory::{Memory, Ordered, WaitsForSpot};
 use crate::reserve;
 
 /// An order is seen by then, or did not get through: writes are tried again after a second, then two, then four.
@@ -165,11 +166,23 @@ impl Following<'_> {
                 self.give_back(key, seen, "the order was not taken up", memory);
             }
             Standing::Failed { why, because_of } => {
-                for offer in because_of {
-                    memory.failed(&offer, &why, self.now);
+                for offer in &because_of {
+                    memory.failed(offer, &why, self.now);
                 }
+                self.begin_patience(key, seen, &because_of, memory);
                 self.give_back(key, seen, &why, memory);
             }
+        }
+    }
+
+    /// A gang that tried spot in vain has waited for it since that try began.
+    fn begin_patience(&self, key: &LaunchKey, seen: &[&Claim], because_of: &[OfferKey], memory: &mut Memory) {
+        let is_spot = |offer: &OfferKey| offer.place.capacity_type == CapacityType::Spot;
+        let Purpose::Gang(gang) = &key.purpose else { return };
+        if because_of.iter().any(is_spot) {
+            let ordered = memory.ordered.get(key).map(|ordered| ordered.at);
+            let since = ordered.or_else(|| seen.iter().map(|claim| claim.created).min()).unwrap_or(self.now);
+            memory.waits_for_spot.entry(gang.clone()).or_insert(WaitsForSpot { since, asked: None });
         }
     }
 

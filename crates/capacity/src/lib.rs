@@ -104,10 +104,7 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
     memory.remember_waits(bought.waits_for_spot, view.state);
     let mut launches = bought.launches;
     launches.extend(spares::spares(&view, &idle.spares_missing, memory));
-    let is_quiet = under_way.is_empty()
-        && launches.is_empty()
-        && memory.ordered.is_empty()
-        && idle.spares_missing.is_empty();
+    let is_quiet = under_way.is_empty() && launches.is_empty() && memory.ordered.is_empty();
     let moving = moves::moves(&view, is_quiet, memory);
     for launch in &launches {
         let ordered = Ordered { launch: launch.clone(), at: view.now, seen: BTreeSet::new() };

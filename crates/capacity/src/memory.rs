@@ -89,8 +89,14 @@ struct Shunned {
 }
 
 impl Memory {
-    /// An offer failed: others are tried for a while.
+    /// An offer failed: others are tried for a while. What fails while it is left alone was ordered before, and fails for the
+    /// same reason; what failed long ago says nothing any more.
     pub fn failed(&mut self, offer: &OfferKey, why: &str, now: Timestamp) {
+        if let Some(known) = self.shunned.get_mut(offer).filter(|it| it.until > now) {
+            known.at = now;
+            return;
+        }
+        self.shunned.retain(|_, it| now.duration_since(it.until) <= SHUN_MOST);
         let failures = self.shunned.get(offer).map_or(0, |before| before.failures).saturating_add(1);
         let wait = (SHUN_FIRST * 2_i32.pow(failures.min(6) - 1)).min(SHUN_MOST);
         let until = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
@@ -163,15 +169,22 @@ mod tests {
     fn an_offer_that_fails_again_and_again_is_left_alone_for_ever_longer_up_to_a_bound() {
         let (mut memory, offer) = (Memory::default(), offer_key("h100", "a"));
         let mut waits = Vec::new();
+        let mut now = Timestamp::UNIX_EPOCH;
         for _ in 0..7 {
-            memory.failed(&offer, "out of stock", Timestamp::UNIX_EPOCH);
-            let until = memory.next_try(Timestamp::UNIX_EPOCH).unwrap();
-            waits.push(until.duration_since(Timestamp::UNIX_EPOCH).as_secs());
+            memory.failed(&offer, "out of stock", now);
+            memory.failed(&offer, "out of stock", now);
+            let until = memory.next_try(now).unwrap();
+            waits.push(until.duration_since(now).as_secs());
             let before = until - SignedDuration::from_secs(1);
             assert_eq!(memory.shuns(&offer, before), Some("out of stock"));
             assert_eq!(memory.shuns(&offer, until), None);
+            now = until;
         }
-        assert_eq!(waits, [30, 60, 120, 240, 480, 600, 600]);
+        assert_eq!(waits, [30, 60, 120, 240, 480, 600, 600], "two that fail together are one failure");
+        assert_eq!(memory.failing_since(&offer), Some(Timestamp::UNIX_EPOCH));
+        now += SignedDuration::from_mins(11);
+        memory.failed(&offer, "out of stock", now);
+        assert_eq!(memory.failing_since(&offer), Some(now), "what was long ago is another matter");
         memory.worked(&offer);
         memory.failed(&offer, "out of stock", Timestamp::UNIX_EPOCH);
         assert_eq!(memory.next_try(Timestamp::UNIX_EPOCH).unwrap().as_second(), 30, "it begins anew");

@@ -44,7 +44,7 @@ use crate::spot::{
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 /// An outlook is good for so long: it is made in steps of several minutes.
 pub const OUTLOOK_GOOD: SignedDuration = SignedDuration::from_mins(1);
-/// Outlooks of one decision, at up to 20 ms each. Who gets none waits for the next decision, and the guard needs none.
+/// Outlooks of one decision, at up to 20 ms each. Who gets none is decided about by price alone; the guard needs none.
 const OUTLOOKS_MAX: u32 = 8;
 
 /// What is decided about one gang.

@@ -259,3 +259,13 @@ fn where_nothing_can_be_bought_those_who_would_be_bought_for_are_told() {
     assert_eq!(refused.len(), 1, "pools buy for gangs of one: {refused:?}");
     assert_eq!((&refused[0].gang, refused[0].why.as_str()), (&gang("train"), "why"));
 }
+
+#[test]
+fn gangs_for_whom_nothing_is_bought_keep_nobody_behind_them_waiting() {
+    let poor = Terms { max_price_micros: Some(1), ..Terms::default() };
+    let before = (0..70).flat_map(|index| with_terms(members(&format!("a{index:02}"), 2, 8), &poor));
+    let state = state(before.chain(members("train", 2, 8)));
+    let bought = buys(&state, &catalogue([machine("h100")]), &Memory::default());
+    assert_eq!(bought.refused.len(), 70);
+    assert_eq!(bought.launches.len(), 1);
+}

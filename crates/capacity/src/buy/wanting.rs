@@ -11,9 +11,6 @@ use crate::View;
 use crate::claim::{Claim, Purpose};
 use crate::launches::UnderWay;
 
-/// Launches that are decided at a time; who is left comes next time, in less than a second.
-const LAUNCHES_MAX: usize = 64;
-
 /// Gangs that wait for nothing but nodes, and long enough for new ones to come first.
 pub(super) fn wanting(
     view: &View<'_>,
@@ -41,7 +38,6 @@ pub(super) fn wanting(
         }
         found.push(gang.clone());
     }
-    found.truncate(LAUNCHES_MAX);
     found
 }
 

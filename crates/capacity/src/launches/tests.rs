@@ -1,3 +1,4 @@
+use api_types::machine_type::CapacityType;
 use cluster_model::Change;
 
 use super::{Follow, SEEN_MAX, TAKEN_UP_MAX, UNUSED_MAX, follow, late_after};
@@ -236,4 +237,17 @@ fn a_launch_that_failed_is_not_counted_against_its_offer_again_while_its_claims_
     story.claims.clear();
     story.at(1004);
     assert!(story.memory.given_up.is_empty(), "nothing is left to remember");
+}
+
+#[test]
+fn a_gang_that_tried_spot_in_vain_has_waited_for_it_since_it_was_ordered() {
+    let mut story = Story::new();
+    for claim in &mut story.claims {
+        claim.offer.place.capacity_type = CapacityType::Spot;
+    }
+    story.at(1001);
+    assert!(story.memory.waits_for_spot.is_empty());
+    story.at(1000 + late_after(60).as_secs());
+    let since: Vec<_> = story.memory.waits_for_spot.values().map(|waits| waits.since).collect();
+    assert_eq!(since, [at(1000)]);
 }

@@ -12,11 +12,15 @@ use crate::memory::Memory;
 const SPOT_LASTS_SECONDS: i64 = 4 * 3600;
 
 /// For how long a launch of spot machines is good; `None` if one of them was refused of late. After a failure as much time must
-/// have passed as a launch may take: leaving on-demand machines for spot that is still dry costs two changeovers for nothing.
+/// have passed as a launch may take, and as it was dry before: leaving on-demand machines for spot that is still dry costs two
+/// changeovers for nothing.
 pub(super) fn seconds(view: &View<'_>, memory: &Memory, launch: &Launch) -> Option<i64> {
     let stands = launch.machines.iter().filter(|(offer, _)| is_spot(offer)).all(|(offer, _)| {
         let boot = view.catalogue.get(&offer.machine).map_or(0, |machine| machine.boot_seconds);
-        let stands = |failed: Timestamp| view.now.duration_since(failed) >= late_after(boot);
+        let stands = |failed: Timestamp| {
+            let dry = failed.duration_since(memory.failing_since(offer).unwrap_or(failed));
+            view.now.duration_since(failed) >= late_after(boot).max(dry)
+        };
         memory.last_failure(offer).is_none_or(stands)
     });
     stands.then_some(SPOT_LASTS_SECONDS)

@@ -15,7 +15,10 @@ export function LaunchesPanel({ launches }: { launches: readonly LaunchView[] })
       </h2>
       <ul>
         {launches.map((launch) => (
-          <Launch key={`${launch.gang?.namespace} ${launch.gang?.name} ${launch.since}`} launch={launch} />
+          <Launch
+            key={`${launch.gang?.namespace} ${launch.gang?.name} ${launch.machines[0]?.machineType} ${launch.since}`}
+            launch={launch}
+          />
         ))}
       </ul>
     </section>
