@@ -75,6 +75,9 @@ fn forbidden_changes() -> Vec<(&'static str, &'static str, serde_json::Value, &'
         ("Pod", "gang-0", json!({"metadata": {"labels": {names::GANG_LABEL: "other"}}}), FIXED),
         ("Pod", "gang-0", json!({"metadata": {"annotations": {names::GANG_SIZE_ANNOTATION: "1"}}}), FIXED),
         ("Pod", "gang-0", json!({"metadata": {"annotations": {names::GPU_TYPE_ANNOTATION: "H100"}}}), FIXED),
+        ("Pod", "gang-0", json!({"metadata": {"annotations": {names::SPOT_ANNOTATION: "true"}}}), FIXED),
+        ("Pod", "gang-0", json!({"metadata": {"annotations": {names::MAX_PRICE_ANNOTATION: "7"}}}), FIXED),
+        ("Pod", "gang-0", json!({"metadata": {"annotations": {names::DEADLINE_ANNOTATION: "now"}}}), FIXED),
         ("Pod", "gang-0", json!({"metadata": {"labels": {names::RUN_LABEL: "another"}}}), FIXED),
         ("Pod", "gang-0", json!({"metadata": {"labels": {names::ATTEMPT_LABEL: "2"}}}), FIXED),
         (
@@ -133,7 +136,14 @@ async fn statuses_of_pods_relabel_nothing(client: &Client) -> anyhow::Result<()>
         let refused = write(json!({ "labels": { name: "7" } })).await.unwrap_or_default();
         ensure!(refused.contains(FIXED_TOO), "{name}: {refused}");
     }
-    for name in [names::GANG_SIZE_ANNOTATION, names::GPU_TYPE_ANNOTATION, names::SUBMITTED_BY_ANNOTATION] {
+    for name in [
+        names::GANG_SIZE_ANNOTATION,
+        names::GPU_TYPE_ANNOTATION,
+        names::SPOT_ANNOTATION,
+        names::MAX_PRICE_ANNOTATION,
+        names::DEADLINE_ANNOTATION,
+        names::SUBMITTED_BY_ANNOTATION,
+    ] {
         let refused = write(json!({ "annotations": { name: "7" } })).await.unwrap_or_default();
         ensure!(refused.contains(FIXED_TOO), "{name}: {refused}");
     }
