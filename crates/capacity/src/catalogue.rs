@@ -63,6 +63,13 @@ pub struct OfferPlace {
     pub capacity_type: CapacityType,
 }
 
+impl OfferPlace {
+    /// Whether the cloud may take the machine back.
+    pub fn is_spot(&self) -> bool {
+        self.capacity_type == CapacityType::Spot
+    }
+}
+
 /// What tells one offer from all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfferKey {
@@ -178,7 +185,7 @@ impl Machine {
             topology: cluster_convert::topology(&labels),
             labels: labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
             taints: gpu.into_iter().chain([taint(names::FOR_GANG_TAINT, mark)]).collect(),
-            spot: place.capacity_type == CapacityType::Spot,
+            spot: place.is_spot(),
             ..Node::new(name)
         }
     }

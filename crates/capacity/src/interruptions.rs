@@ -13,21 +13,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api_types::machine_type::CapacityType;
 use api_types::names::LEAVING_TAINT;
 use cluster_model::ClusterState;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::OfferKey;
 use crate::claim::Claim;
+use crate::idle::is_empty;
+use crate::spot::lifetimes::PRIOR_UP_SECONDS;
 use crate::spot::{History, Lifetimes};
 
 /// Machines of an offer that go within this time go together: a notice is two minutes.
 pub const TOGETHER: SignedDuration = SignedDuration::from_secs(120);
 /// After so long what was seen counts half.
 pub const HALF_LIFE: SignedDuration = SignedDuration::from_hours(24);
-/// Spot of which nothing is known lasts so long.
-const PRIOR_HOURS: f64 = 4.0;
 /// Time without a look beyond this teaches nothing: nobody knows what was between.
 const GAP_MAX: SignedDuration = SignedDuration::from_mins(10);
 /// The market is looked at so often: what is counted by looks (`crate::spot`) was measured with looks ten minutes apart.
@@ -60,7 +59,7 @@ impl Interruptions {
         let elapsed = self.looked.map_or(SignedDuration::ZERO, |looked| now.duration_since(looked));
         self.looked = Some(now);
         self.forget(elapsed);
-        let spot = claims.iter().filter(|claim| claim.offer.place.capacity_type == CapacityType::Spot);
+        let spot = claims.iter().filter(|claim| claim.offer.place.is_spot());
         let stays: BTreeMap<&Arc<str>, &Claim> =
             spot.filter(|claim| !is_going(state, claim)).map(|claim| (&claim.name, claim)).collect();
         let (mut kept, mut lost) = (BTreeSet::new(), BTreeSet::new());
@@ -79,7 +78,7 @@ impl Interruptions {
         }
         let is_known = |name: &Arc<str>| claims.iter().any(|claim| claim.name == *name);
         self.going.retain(is_known);
-        let in_use = stays.values().filter(|claim| has_pods(state, claim));
+        let in_use = stays.values().filter(|claim| !is_empty(state, claim.node.as_ref()));
         self.in_use = in_use.map(|claim| (Arc::clone(&claim.name), claim.offer.clone())).collect();
         lost
     }
@@ -90,8 +89,7 @@ impl Interruptions {
             return;
         }
         self.market_looked = Some(now);
-        let is_spot = |offer: &&OfferKey| offer.place.capacity_type == CapacityType::Spot;
-        let failing = failing.filter(is_spot).map(|offer| (name(offer), false));
+        let failing = failing.filter(|offer| offer.place.is_spot()).map(|offer| (name(offer), false));
         // One that fails now, and still has machines, cannot be had.
         let mut looks: BTreeMap<Arc<str>, bool> =
             self.in_use.values().map(|offer| (name(offer), true)).collect();
@@ -104,7 +102,7 @@ impl Interruptions {
     /// How often an offer is taken back, per hour.
     pub fn per_hour(&self, offer: &OfferKey) -> f64 {
         let seen = self.offers.get(offer).copied().unwrap_or_default();
-        (seen.interruptions + 1.0) / (seen.hours + PRIOR_HOURS)
+        (seen.interruptions + 1.0) / (seen.hours + f64::from(PRIOR_UP_SECONDS) / 3_600.0)
     }
 
     /// What was learned of how long an offer can be had, and stays away.
@@ -136,11 +134,6 @@ impl Seen {
 fn is_going(state: &ClusterState, claim: &Claim) -> bool {
     let node = claim.node.as_ref().and_then(|name| state.node(state.node_id(name)?).object());
     claim.leaving || node.is_some_and(|node| node.taints.iter().any(|taint| &*taint.key == LEAVING_TAINT))
-}
-
-fn has_pods(state: &ClusterState, claim: &Claim) -> bool {
-    let node = claim.node.as_ref().and_then(|name| state.node_id(name));
-    node.is_some_and(|node| state.node(node).pods().any(|pod| state.pod(pod).pod().ours))
 }
 
 fn hours(elapsed: SignedDuration) -> f64 {

@@ -15,7 +15,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api_types::machine_type::CapacityType;
 use api_types::names::{GPU_NODE_TAINT, LAUNCH_LABEL};
 use cluster_model::{ClusterState, Gang, GangKey, Node, NodeName};
 use jiff::{SignedDuration, Timestamp};
@@ -31,6 +30,8 @@ pub const SEEN_MAX: SignedDuration = SignedDuration::from_secs(15);
 pub const TAKEN_UP_MAX: SignedDuration = SignedDuration::from_secs(30);
 /// A gang whose machines are ready is placed within a plan or two. After this long something else is in its way.
 pub const UNUSED_MAX: SignedDuration = SignedDuration::from_secs(30);
+/// From pods on their nodes to work going on: pulling the image, reading the checkpoint.
+pub const RESTORE_SECONDS: u32 = 120;
 /// On top of twice its boot time, a launch may take this long.
 const LATE_SLACK: SignedDuration = SignedDuration::from_secs(60);
 
@@ -177,9 +178,8 @@ impl Following<'_> {
 
     /// A gang that tried spot in vain has waited for it since that try began.
     fn begin_patience(&self, key: &LaunchKey, seen: &[&Claim], because_of: &[OfferKey], memory: &mut Memory) {
-        let is_spot = |offer: &OfferKey| offer.place.capacity_type == CapacityType::Spot;
         let Purpose::Gang(gang) = &key.purpose else { return };
-        if because_of.iter().any(is_spot) {
+        if because_of.iter().any(|offer| offer.place.is_spot()) {
             let ordered = memory.ordered.get(key).map(|ordered| ordered.at);
             let since = ordered.or_else(|| seen.iter().map(|claim| claim.created).min()).unwrap_or(self.now);
             memory.waits_for_spot.entry(gang.clone()).or_insert(WaitsForSpot { since, asked: None });

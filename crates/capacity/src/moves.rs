@@ -26,7 +26,6 @@ pub mod worth;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api_types::machine_type::CapacityType;
 use cluster_model::{Change, ClusterState, GangKey, Node, NodeName, Pod};
 
 use crate::View;
@@ -165,10 +164,6 @@ fn price_now(view: &View<'_>, claim: &Claim) -> i64 {
     let machine = view.catalogue.get(&claim.offer.machine);
     let offer = machine.and_then(|machine| machine.offer(&claim.offer.place));
     offer.map_or(claim.price_micros, |offer| offer.price_micros.min(claim.price_micros))
-}
-
-fn is_spot(offer: &OfferKey) -> bool {
-    offer.place.capacity_type == CapacityType::Spot
 }
 
 #[cfg(test)]

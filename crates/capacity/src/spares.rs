@@ -26,9 +26,7 @@ fn launch(view: &View<'_>, name: &Arc<str>, count: u32, memory: &Memory) -> Opti
     let machine = view.catalogue.get(name)?;
     let key =
         |offer: &crate::catalogue::Offer| OfferKey { machine: Arc::clone(name), place: offer.place.clone() };
-    let is_steady = |offer: &&crate::catalogue::Offer| {
-        offer.place.capacity_type != api_types::machine_type::CapacityType::Spot
-    };
+    let is_steady = |offer: &&crate::catalogue::Offer| !offer.place.is_spot();
     let steady = machine.offers.iter().filter(is_steady);
     let open = steady.filter(|offer| memory.shuns(&key(offer), view.now).is_none());
     let cheapest = open.min_by_key(|offer| (offer.price_micros, offer.place.clone()))?;

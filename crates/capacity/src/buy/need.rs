@@ -11,8 +11,6 @@ use crate::reserve;
 /// Work since the last save that is gone with a machine that goes without notice: saves are expected this often (as X6 has it);
 /// who is told in time saves then.
 const SAVED_EVERY_SECONDS: u32 = 600;
-/// From pods on their nodes to work going on: pulling the image, reading the checkpoint.
-pub(super) const RESTORE_SECONDS: u32 = 120;
 
 /// See the module.
 pub(super) struct Need<'a> {

@@ -9,15 +9,15 @@
 
 use std::collections::BTreeSet;
 
-use api_types::machine_type::CapacityType;
 use cluster_model::{Node, Pod};
 use jiff::Timestamp;
 
-use super::need::{Ceiling, Need, RESTORE_SECONDS, location, room};
+use super::need::{Ceiling, Need, location, room};
 use super::trial::Shape;
 use crate::View;
 use crate::catalogue::{Machine, Offer, OfferKey};
 use crate::demand::Limits;
+use crate::launches::RESTORE_SECONDS;
 use crate::memory::Memory;
 use crate::mix::{self, Mix, Refusal};
 use crate::money::money;
@@ -80,14 +80,13 @@ impl<'a> Offers<'a> {
             let key = OfferKey { machine: machine.name.clone(), place: offer.place.clone() };
             let taken = view.claims.iter().filter(|claim| claim.offer == key).count();
             let taken = u32::try_from(taken).unwrap_or(u32::MAX);
-            let is_spot = offer.place.capacity_type == CapacityType::Spot;
             Available {
                 machine,
                 offer,
                 left: offer.most.map(|most| most.saturating_sub(taken)),
                 shunned: memory.shuns(&key, view.now),
                 failing_since: memory.failing_since(&key),
-                taken_back: if is_spot { memory.interruptions.per_hour(&key) } else { 0.0 },
+                taken_back: if offer.place.is_spot() { memory.interruptions.per_hour(&key) } else { 0.0 },
                 key,
             }
         };
@@ -214,7 +213,7 @@ impl Lack {
 
 impl Available<'_> {
     fn is_spot(&self) -> bool {
-        self.offer.place.capacity_type == CapacityType::Spot
+        self.offer.place.is_spot()
     }
 
     fn is_among(&self, among: Among) -> bool {

@@ -30,10 +30,10 @@ use std::sync::Arc;
 use cluster_model::GangKey;
 use jiff::{SignedDuration, Timestamp};
 
-use super::need::{Need, RESTORE_SECONDS};
+use super::need::Need;
 use super::offers::{Among, Lack, Offers, Quote};
 use crate::View;
-use crate::launches::{UNUSED_MAX, late_after};
+use crate::launches::{RESTORE_SECONDS, UNUSED_MAX, late_after};
 use crate::memory::{Memory, WaitsForSpot};
 use crate::money::money;
 use crate::spot::{

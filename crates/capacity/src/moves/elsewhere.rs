@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use cluster_model::ClusterState;
 
 use super::movers::Candidate;
-use super::worth::{RESTART_SECONDS, Stakes};
-use super::{Alternative, in_words, is_spot, to_spot};
+use super::worth::Stakes;
+use super::{Alternative, in_words, to_spot};
 use crate::View;
 use crate::buy::buy;
 use crate::claim::Purpose;
+use crate::launches::RESTORE_SECONDS;
 use crate::memory::Memory;
 
 /// What would be bought for it, asked of who buys, on a copy of the state in which it waits.
@@ -24,13 +25,13 @@ pub(super) fn offer(
     let launches = buy(&as_if, &BTreeMap::new(), memory).launches;
     let launch = launches.into_iter().find(|it| it.key.purpose == Purpose::Gang(mover.gang.clone()))?;
     let boot_seconds = launch.ready_by.as_second() - view.now.as_second();
-    let has_spot = launch.machines.iter().any(|(offer, _)| is_spot(offer));
+    let has_spot = launch.machines.iter().any(|(offer, _)| offer.place.is_spot());
     let seconds = if has_spot { to_spot::seconds(view, memory, &launch)? } else { i64::MAX };
     let stakes = Stakes {
         old_micros: candidate.old_micros,
         new_micros: launch.price_micros,
         seconds: seconds.min(mover.seconds_left),
-        changeover_seconds: boot_seconds + RESTART_SECONDS,
+        changeover_seconds: boot_seconds + i64::from(RESTORE_SECONDS),
         changeover_micros: launch.price_micros,
         lost_seconds: candidate.lost_seconds(),
         lost_micros: candidate.used_micros,

@@ -2,20 +2,17 @@
 
 use jiff::Timestamp;
 
-use super::is_spot;
 use crate::View;
 use crate::claim::Launch;
 use crate::launches::late_after;
 use crate::memory::Memory;
-
-/// How long spot is expected to last that nobody has seen for long: the prior of [`crate::spot::Lifetimes`].
-const SPOT_LASTS_SECONDS: i64 = 4 * 3600;
+use crate::spot::lifetimes::PRIOR_UP_SECONDS;
 
 /// For how long a launch of spot machines is good; `None` if one of them was refused of late. After a failure as much time must
 /// have passed as a launch may take, and as it was dry before: leaving on-demand machines for spot that is still dry costs two
 /// changeovers for nothing.
 pub(super) fn seconds(view: &View<'_>, memory: &Memory, launch: &Launch) -> Option<i64> {
-    let stands = launch.machines.iter().filter(|(offer, _)| is_spot(offer)).all(|(offer, _)| {
+    let stands = launch.machines.iter().filter(|(offer, _)| offer.place.is_spot()).all(|(offer, _)| {
         let boot = view.catalogue.get(&offer.machine).map_or(0, |machine| machine.boot_seconds);
         let stands = |failed: Timestamp| {
             let dry = failed.duration_since(memory.failing_since(offer).unwrap_or(failed));
@@ -23,5 +20,6 @@ pub(super) fn seconds(view: &View<'_>, memory: &Memory, launch: &Launch) -> Opti
         };
         memory.last_failure(offer).is_none_or(stands)
     });
-    stands.then_some(SPOT_LASTS_SECONDS)
+    // Nobody has seen it for long.
+    stands.then_some(i64::from(PRIOR_UP_SECONDS))
 }

@@ -6,10 +6,11 @@ use cluster_model::plan::GangPlacement;
 use cluster_model::{GangKey, NodeName};
 
 use super::movers::{Candidate, gangs_on, seconds_left};
-use super::worth::{RESTART_SECONDS, Stakes};
+use super::worth::Stakes;
 use super::{Alternative, in_words};
 use crate::View;
 use crate::claim::Claim;
+use crate::launches::RESTORE_SECONDS;
 
 /// What is saved if all of them go where the planner would put them. It lasts for as long as they go on, and the machines
 /// that they go to would have stayed anyhow.
@@ -33,7 +34,7 @@ pub(super) fn offer(
         old_micros: candidate.old_micros,
         new_micros: 0,
         seconds: goes_on.min(stays),
-        changeover_seconds: RESTART_SECONDS,
+        changeover_seconds: i64::from(RESTORE_SECONDS),
         changeover_micros: candidate.used_micros,
         lost_seconds: candidate.lost_seconds(),
         lost_micros: candidate.used_micros,

@@ -18,9 +18,6 @@ use crate::money::money;
 /// A move pays if it gains so many times what it costs.
 pub const GAIN_TIMES: i64 = 2;
 
-/// From a node that is ready to work that goes on: image, processes, state.
-pub const RESTART_SECONDS: i64 = 120;
-
 /// Amounts are told in hundredths.
 const TOLD_MICROS: i64 = MICROS / 100;
 

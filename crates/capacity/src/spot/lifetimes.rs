@@ -16,7 +16,7 @@ const OTHERS_LOOKS: f64 = 30.0;
 const PRIOR_LOOKS: f64 = 5.0;
 
 /// Before anything was seen: spot lasts four hours on average, and is away for two.
-const PRIOR_UP_SECONDS: f64 = 4.0 * 3_600.0;
+pub const PRIOR_UP_SECONDS: u32 = 4 * 3_600;
 const PRIOR_AWAY_SECONDS: f64 = 2.0 * 3_600.0;
 
 /// Which range an age falls into.
@@ -96,10 +96,10 @@ impl Lifetimes {
     /// Chances over a step, with what is known of other markets where little was seen of this one.
     pub fn chances(&self, others: &Self, step_seconds: u32) -> Chances {
         let step = f64::from(step_seconds);
-        let moves_per_second = self.moves / self.machine_seconds.max(PRIOR_UP_SECONDS);
+        let moves_per_second = self.moves / self.machine_seconds.max(f64::from(PRIOR_UP_SECONDS));
         Chances {
             step_seconds,
-            lost: self.up.chances(&others.up, PRIOR_UP_SECONDS, step),
+            lost: self.up.chances(&others.up, f64::from(PRIOR_UP_SECONDS), step),
             back: self.away.chances(&others.away, PRIOR_AWAY_SECONDS, step),
             moved: 1.0 - (-moves_per_second * step).exp(),
         }

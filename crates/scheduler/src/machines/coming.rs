@@ -107,7 +107,7 @@ fn open(mut node: Node) -> Node {
 mod tests {
     use std::collections::BTreeMap;
 
-    use api_types::machine_type::{CapacityType, NodeClassReference};
+    use api_types::machine_type::CapacityType;
     use api_types::names::LAUNCH_LABEL;
     use capacity::catalogue::OfferPlace;
     use capacity::claim::Launch;
@@ -115,24 +115,10 @@ mod tests {
     use cluster_model::{Change, Resources};
 
     use super::*;
+    use crate::machines::testing::machine;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
-    }
-
-    fn machine() -> Machine {
-        Machine {
-            name: "h100".into(),
-            instance_type: "h100-8x".into(),
-            gpu_type: Some("H100".into()),
-            room: Resources { gpus: 8, cpu_millis: 1_000, memory_bytes: 1 << 30, pods: 10 },
-            boot_seconds: 60,
-            idle_seconds: 60,
-            spares: 0,
-            offers: Vec::new(),
-            node_class: NodeClassReference { group: "g".into(), kind: "K".into(), name: "n".into() },
-            node_pool: None,
-        }
     }
 
     fn launch(purpose: Purpose, zones: &[&str]) -> Launch {

@@ -145,7 +145,7 @@ fn trouble(condition: &Json) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use api_types::machine_type::{CapacityType, NodeClassReference};
+    use api_types::machine_type::CapacityType;
     use capacity::catalogue::{Machine, Offer, OfferKey, OfferPlace};
     use capacity::claim::{Launch, LaunchKey, Purpose};
     use cluster_model::{GangKey, Resources};
@@ -154,19 +154,14 @@ mod tests {
     use serde_json::json;
 
     use super::{claim, manifest};
+    use crate::machines::testing;
 
     fn machine() -> Machine {
         Machine {
-            name: "h100".into(),
-            instance_type: "h100-8x".into(),
-            gpu_type: Some("H100".into()),
             room: Resources { gpus: 8, cpu_millis: 192_000, memory_bytes: 1 << 40, pods: 110 },
-            boot_seconds: 60,
             idle_seconds: 300,
-            spares: 0,
-            offers: Vec::new(),
-            node_class: NodeClassReference { group: "g".into(), kind: "K".into(), name: "n".into() },
             node_pool: Some("gangs".to_owned()),
+            ..testing::machine()
         }
     }
 

@@ -16,6 +16,8 @@ mod coming;
 pub mod karpenter;
 mod karpenter_backend;
 mod seen;
+#[cfg(test)]
+pub mod testing;
 
 use std::sync::Arc;
 

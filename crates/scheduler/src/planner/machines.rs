@@ -231,18 +231,19 @@ fn said(decision: &Decision) -> BTreeMap<GangKey, Said> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use api_types::machine_type::{CapacityType, NodeClassReference};
+    use api_types::machine_type::CapacityType;
     use capacity::Decision;
-    use capacity::catalogue::{Catalogue, Machine, OfferPlace};
+    use capacity::catalogue::{Catalogue, OfferPlace};
     use capacity::claim::{Claim, Launch};
     use capacity::launches::Release;
     use capacity::reserve;
     use cluster_model::plan::WaitingGang;
-    use cluster_model::{Change, GangKey, NodeName, Pod, PodKey, Resources};
+    use cluster_model::{Change, GangKey, NodeName, Pod, PodKey};
     use serde_json::Value as Json;
 
     use super::super::Planner;
     use super::super::testing::planner;
+    use crate::machines::testing::machine;
     use crate::machines::{CapacityBackend, Decided};
 
     /// Writes down what it is asked for.
@@ -283,19 +284,7 @@ mod tests {
     fn node(name: &str, is_kept: bool) -> Change {
         let place =
             OfferPlace { zone: "a".into(), block: None, rack: None, capacity_type: CapacityType::OnDemand };
-        let machine = Machine {
-            name: "h100".into(),
-            instance_type: "h100-8x".into(),
-            gpu_type: Some("H100".into()),
-            room: Resources { gpus: 8, cpu_millis: 1_000, memory_bytes: 1 << 30, pods: 10 },
-            boot_seconds: 60,
-            idle_seconds: 60,
-            spares: 0,
-            offers: Vec::new(),
-            node_class: NodeClassReference { group: "g".into(), kind: "K".into(), name: "n".into() },
-            node_pool: None,
-        };
-        let mut node = machine.node(&place, name, &reserve::mark(&gang()));
+        let mut node = machine().node(&place, name, &reserve::mark(&gang()));
         node.taints.retain(|taint| is_kept || reserve::mark(&gang()) != *taint.value);
         Change::Node(node)
     }

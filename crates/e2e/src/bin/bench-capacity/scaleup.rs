@@ -12,10 +12,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::figures;
-use test_cluster::karpenter::NODE_CLASS;
 
 use crate::Size;
-use crate::yard::{MACHINE, TEAM, Yard};
+use crate::yard::{TEAM, Yard, pool};
 
 const PODS: usize = 800;
 const BOUND: Duration = Duration::from_mins(10);
@@ -62,7 +61,8 @@ struct Found {
 async fn scale_up(pods: usize, scheduler: Scheduler) -> anyhow::Result<Found> {
     let yard = Yard::start().await?;
     let client = yard.cluster.admin_client();
-    node_pools(&client).create(&PostParams::default(), &serde_json::from_value(pool())?).await?;
+    let labels = json!({ "labels": { names::GPU_TYPE_NODE_LABEL: "H100" } });
+    node_pools(&client).create(&PostParams::default(), &pool("h100", &labels)?).await?;
     let _ours = match scheduler {
         Scheduler::Kube => {
             yard.cluster.start_kube_scheduler(1_000)?;
@@ -93,28 +93,6 @@ async fn scale_up(pods: usize, scheduler: Scheduler) -> anyhow::Result<Found> {
     let micros_per_hour = billed(yard.cluster.karpenter()?)?.iter().map(|life| life.micros_per_hour).sum();
     yard.cluster.stop().await;
     Ok(Found { seconds, micros_per_hour })
-}
-
-fn pool() -> Value {
-    let is_in = |key: &str, value: &str| json!({ "key": key, "operator": "In", "values": [value] });
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
-        "metadata": { "name": "h100" },
-        "spec": {
-            "disruption": { "consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never" },
-            "template": {
-                "metadata": { "labels": { names::GPU_TYPE_NODE_LABEL: "H100" } },
-                "spec": {
-                    "nodeClassRef": { "group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": NODE_CLASS },
-                    "expireAfter": "Never",
-                    "requirements": [
-                        is_in(names::CAPACITY_TYPE_NODE_LABEL, "on-demand"),
-                        is_in(names::INSTANCE_TYPE_NODE_LABEL, MACHINE),
-                    ],
-                },
-            },
-        },
-    })
 }
 
 fn pod(index: usize, scheduler: Scheduler) -> Value {

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use api_types::names;
 use e2e::machines::{Times, billed, claims_by_launch, machine_type, offer_with};
 use e2e::objects::{create_namespace, create_queue};
 use e2e::wait;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
 use test_cluster::TestCluster;
-use test_cluster::karpenter::KarpenterSettings;
+use test_cluster::karpenter::{KarpenterSettings, NODE_CLASS};
 use test_cluster::platform::{LeaseTimes, Platform, Service};
 
 /// The team.
@@ -81,4 +84,27 @@ impl Yard {
         })
         .await
     }
+}
+
+/// A pool of Karpenter's own that buys [`MACHINE`]s on demand, and never takes one back while it is not told to.
+pub fn pool(name: &str, metadata_of_nodes: &Value) -> anyhow::Result<DynamicObject> {
+    let is_in = |key: &str, value: &str| json!({ "key": key, "operator": "In", "values": [value] });
+    Ok(serde_json::from_value(json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": { "name": name },
+        "spec": {
+            "disruption": { "consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never" },
+            "template": {
+                "metadata": metadata_of_nodes,
+                "spec": {
+                    "nodeClassRef": { "group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": NODE_CLASS },
+                    "expireAfter": "Never",
+                    "requirements": [
+                        is_in(names::CAPACITY_TYPE_NODE_LABEL, "on-demand"),
+                        is_in(names::INSTANCE_TYPE_NODE_LABEL, MACHINE),
+                    ],
+                },
+            },
+        },
+    }))?)
 }

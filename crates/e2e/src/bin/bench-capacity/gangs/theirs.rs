@@ -8,14 +8,13 @@ use e2e::claims::{node_claims, node_pools};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
-use test_cluster::karpenter::NODE_CLASS;
 
 use super::slots::{LOOK, Sight};
 use super::{Findings, Gang, PATIENCE, odds, slots};
 use crate::Size;
-use crate::yard::{MACHINE, TEAM, Yard};
+use crate::yard::{TEAM, Yard, pool};
 
 const GANG: &str = "bench.warpyard.dev/gang";
 const GONE_BOUND: Duration = Duration::from_mins(3);
@@ -50,7 +49,7 @@ struct Ended {
 async fn start(client: Client, gang: Gang, mut sight: Sight) -> anyhow::Result<Ended> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), TEAM);
     let (pools, claims) = (node_pools(&client), node_claims(&client));
-    pools.create(&PostParams::default(), &pool(&gang)?).await?;
+    pools.create(&PostParams::default(), &pool(&gang.name, &marks(&gang))?).await?;
     for member in 0..gang.members {
         pods.create(&PostParams::default(), &pod(&gang, member)?).await?;
     }
@@ -70,32 +69,15 @@ async fn start(client: Client, gang: Gang, mut sight: Sight) -> anyhow::Result<E
     Ok(Ended { gang, is_whole, at })
 }
 
-fn pool(gang: &Gang) -> anyhow::Result<DynamicObject> {
-    let is_in = |key: &str, value: &str| json!({ "key": key, "operator": "In", "values": [value] });
-    Ok(serde_json::from_value(json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
-        "metadata": { "name": gang.name },
-        "spec": {
-            "disruption": { "consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never" },
-            "template": {
-                "metadata": {
-                    "labels": { GANG: gang.name },
-                    "annotations": {
-                        names::FOR_GANG_ANNOTATION: gang.annotation(),
-                        names::LAUNCH_SIZE_ANNOTATION: gang.members.to_string(),
-                    },
-                },
-                "spec": {
-                    "nodeClassRef": { "group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": NODE_CLASS },
-                    "expireAfter": "Never",
-                    "requirements": [
-                        is_in(names::CAPACITY_TYPE_NODE_LABEL, "on-demand"),
-                        is_in(names::INSTANCE_TYPE_NODE_LABEL, MACHINE),
-                    ],
-                },
-            },
+/// What the cloud, and whoever looks, knows its machines by.
+fn marks(gang: &Gang) -> Value {
+    json!({
+        "labels": { GANG: gang.name },
+        "annotations": {
+            names::FOR_GANG_ANNOTATION: gang.annotation(),
+            names::LAUNCH_SIZE_ANNOTATION: gang.members.to_string(),
         },
-    }))?)
+    })
 }
 
 fn pod(gang: &Gang, member: u32) -> anyhow::Result<Pod> {
