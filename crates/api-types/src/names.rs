@@ -90,6 +90,8 @@ pub const INSTANCE_TYPE_NODE_LABEL: &str = "node.kubernetes.io/instance-type";
 pub const CAPACITY_TYPE_NODE_LABEL: &str = "karpenter.sh/capacity-type";
 /// A value of [`CAPACITY_TYPE_NODE_LABEL`]: the cloud may take the machine back at short notice.
 pub const SPOT: &str = "spot";
+/// Label of Karpenter on Nodes and claims: the `NodePool` that they count for.
+pub const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 /// How a machine without [`CAPACITY_TYPE_NODE_LABEL`] was bought.
 pub const ON_PREMISES: &str = "on-premises";
 

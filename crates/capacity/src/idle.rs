@@ -46,20 +46,24 @@ pub fn idle(
         by_type.entry(&claim.offer.machine).or_default().push((since, claim));
     }
     for machine in catalogue.values() {
-        let mut idle = by_type.remove(&machine.name).unwrap_or_default();
+        let found_idle = by_type.remove(&machine.name).unwrap_or_default();
+        let (mut idle, closed): (Vec<_>, Vec<_>) =
+            found_idle.into_iter().partition(|(_, claim)| is_open(state, claim.node.as_ref()));
         // The dearest go first; of equals, those that were idle for longest.
         idle.sort_by_key(|(since, claim)| {
             (claim.price_micros, std::cmp::Reverse(*since), Arc::clone(&claim.name))
         });
         let coming = claims.iter().filter(|claim| is_coming_spare(claim, &machine.name, going_on)).count();
         let kept = idle.len().min(machine.spares as usize);
-        let missing = (machine.spares as usize).saturating_sub(kept + coming);
+        // One that is closed is replaced when it has gone: whatever closes machines does not buy more and more of them.
+        let missing = (machine.spares as usize).saturating_sub(kept + coming + closed.len());
         if missing > 0 {
             found
                 .spares_missing
                 .insert(Arc::clone(&machine.name), u32::try_from(missing).unwrap_or(u32::MAX));
         }
-        for (since, claim) in idle.split_off(kept) {
+        // What is closed is nobody's spare.
+        for (since, claim) in idle.split_off(kept).into_iter().chain(closed) {
             found.consider(claim, since, machine.idle_seconds, now);
         }
     }
@@ -90,6 +94,13 @@ impl Idle {
 fn is_coming_spare(claim: &Claim, machine: &Arc<str>, going_on: &BTreeSet<LaunchKey>) -> bool {
     let is_spare = matches!(&claim.launch.purpose, Purpose::Spare(_));
     is_spare && claim.offer.machine == *machine && going_on.contains(&claim.launch) && !claim.leaving
+}
+
+/// Whether the node is there to stay: neither closed by us, because somebody has moved off it, nor being deleted. One that is
+/// cordoned is, as far as we know.
+fn is_open(state: &ClusterState, node: Option<&NodeName>) -> bool {
+    let object = node.and_then(|name| state.node(state.node_id(name)?).object());
+    object.is_none_or(|node| node.schedulable)
 }
 
 /// Whether no pod of ours is on the node, nor meant for it. What runs on every node does not count.

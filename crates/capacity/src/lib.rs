@@ -91,7 +91,8 @@ pub struct Decision {
 
 /// Decides about everything that can be bought or was bought. What is decided counts as ordered from now on.
 pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
-    let claims: Vec<Claim> = view.claims.iter().map(|claim| as_seen(claim, view.state)).collect();
+    let claims: Vec<Claim> =
+        view.claims.iter().map(|claim| as_seen(claim, view.state, view.catalogue)).collect();
     let view = View { claims: &claims, ..*view };
     let follow = launches::follow(view.state, view.catalogue, &claims, memory, view.now);
     memory.look(view.state, &claims, view.now);
@@ -126,17 +127,49 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
     }
 }
 
-/// A machine is ready when the planner knows its node, and nothing keeps pods from it but what we put there ourselves.
-fn as_seen(claim: &Claim, state: &ClusterState) -> Claim {
+/// A machine is ready when the planner knows its node, its GPUs are there, which is later than the node, and nothing keeps pods
+/// from it but what we put there ourselves.
+fn as_seen(claim: &Claim, state: &ClusterState, catalogue: &Catalogue) -> Claim {
     let node = claim.node.as_ref().and_then(|name| state.node(state.node_id(name)?).object());
     let is_ours =
         |key: &str| [api_types::names::FOR_GANG_TAINT, api_types::names::GPU_NODE_TAINT].contains(&key);
-    let takes_pods =
-        node.is_some_and(|node| node.schedulable && node.repelling().all(|taint| is_ours(&taint.key)));
+    let gpus = catalogue.get(&claim.offer.machine).map_or(0, |machine| machine.room.gpus);
+    let takes_pods = node.is_some_and(|node| {
+        let is_open = node.schedulable && node.repelling().all(|taint| is_ours(&taint.key));
+        is_open && node.allocatable.gpus >= gpus
+    });
     Claim { ready: claim.ready && takes_pods, ..claim.clone() }
 }
 
 fn going_on(under_way: &BTreeMap<GangKey, UnderWay>, memory: &Memory) -> BTreeSet<LaunchKey> {
     let awaited = under_way.values().map(|under_way| &under_way.launch);
     awaited.chain(memory.ordered.keys()).chain(&memory.given_up).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster_model::{Change, Node, Taint, TaintEffect};
+
+    use super::as_seen;
+    use crate::testing::{boot, catalogue, claims, launch, machine, state};
+
+    #[test]
+    fn a_machine_is_ready_once_its_gpus_are_there_and_only_we_keep_pods_from_it() {
+        let (mut state, catalogue) = (state([]), catalogue([machine("h100")]));
+        let mut claim = claims(&launch("train", 1_000, 1)).remove(0);
+        assert!(!as_seen(&claim, &state, &catalogue).ready, "it has no node");
+        boot(&mut state, &catalogue, &mut claim);
+        assert!(as_seen(&claim, &state, &catalogue).ready);
+        let node = state.node_id(&(&*claim.name).into()).and_then(|node| state.node(node).object().cloned());
+        let node = node.expect("it has booted");
+        let mut without_gpus = node.clone();
+        without_gpus.allocatable.gpus -= 1;
+        let mut tainted = node.clone();
+        let (key, value) = ("any".into(), "".into());
+        tainted.taints.push(Taint { key, value, effect: TaintEffect::NoSchedule });
+        for node in [without_gpus, tainted, Node { schedulable: false, ..node }] {
+            state.apply(Change::Node(node));
+            assert!(!as_seen(&claim, &state, &catalogue).ready);
+        }
+    }
 }

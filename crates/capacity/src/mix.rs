@@ -17,6 +17,7 @@ mod explain;
 mod fill;
 mod fits;
 mod keys;
+mod least;
 mod master;
 mod prices;
 mod problem;

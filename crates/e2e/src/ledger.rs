@@ -17,7 +17,7 @@ mod witness;
 
 pub use bill::{Bill, BilledLine, OpenUse};
 pub use compare::{compare_nodes, compare_pods};
-pub use machines::compare_machines;
+pub use machines::machines_are_billed;
 pub use witness::{NodeLife, Use, Witness};
 
 use num_bigint::BigInt;

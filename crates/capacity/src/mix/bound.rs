@@ -131,13 +131,11 @@ impl<'a> Programme<'a> {
     /// For each class the three kinds of machines that take it alone at the lowest price.
     fn add_first_columns(&mut self) {
         for (index, class) in self.problem.classes.iter().enumerate() {
-            let mut alone: Vec<(f64, usize, u32)> = (0..self.problem.bins.len())
-                .filter(|&bin| class.allowed[bin])
-                .map(|bin| {
-                    let count = class.count.min(fill::fitting(class.need, self.problem.bins[bin].capacity));
-                    (float(self.problem.bins[bin].price) / f64::from(count.max(1)), bin, count)
-                })
-                .collect();
+            let alone = class.bins.iter().map(|&(bin, fitting)| {
+                let count = class.count.min(fitting);
+                (float(self.problem.bins[bin].price) / f64::from(count.max(1)), bin, count)
+            });
+            let mut alone: Vec<(f64, usize, u32)> = alone.collect();
             alone.sort_by(|left, right| left.0.total_cmp(&right.0).then(left.1.cmp(&right.1)));
             for &(_, bin, count) in alone.iter().take(3) {
                 self.add_column(bin, &[(index, count)]);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::bound::Worths;
 use super::fill::{self, Candidate};
+use super::least::Least;
 use super::problem::Problem;
 use super::state::{Filled, State};
 use crate::demand::Together;
@@ -79,6 +80,8 @@ struct Dive<'a> {
     is_out: Vec<bool>,
     /// No item needs less of a resource.
     least_need: [u64; 3],
+    /// By bin: what a machine costs more than it can be worth at all.
+    loss_if_full: Vec<f64>,
 }
 
 impl<'a> Dive<'a> {
@@ -91,8 +94,10 @@ impl<'a> Dive<'a> {
             .collect();
         fillers.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let all_fillers: Vec<usize> = fillers.into_iter().map(|(_, item)| item).collect();
+        let state = State::new(problem, worths);
+        let loss_if_full = (0..problem.bins.len()).map(|bin| state.loss(bin, worths.fullest[bin])).collect();
         Self {
-            state: State::new(problem, worths),
+            state,
             fillers: all_fillers.clone(),
             all_fillers,
             placed_since: 0,
@@ -100,6 +105,7 @@ impl<'a> Dive<'a> {
             least_need: std::array::from_fn(|at| {
                 problem.classes.iter().map(|class| class.need[at]).min().unwrap_or(0)
             }),
+            loss_if_full,
         }
     }
 
@@ -109,9 +115,8 @@ impl<'a> Dive<'a> {
         let it = &problem.items[item];
         let class = &problem.classes[it.class];
         let limit = class.sides.iter().map(|&side| problem.sides[side].limit).min();
-        problem.bins.iter().enumerate().any(|(bin, its)| {
-            class.allowed[bin]
-                && !its.is_scarce
+        class.bins.iter().any(|&(bin, _)| {
+            !problem.bins[bin].is_scarce
                 && limit.is_none_or(|limit| class.shares[bin].saturating_mul(u64::from(it.count)) <= limit)
         })
     }
@@ -123,13 +128,13 @@ impl<'a> Dive<'a> {
         if together != Together::Anywhere && self.state.key[item].is_none() {
             self.keep_affordable(item, &mut bins);
             let Some(key) = self.best_key(item, &bins) else { return false };
-            bins.retain(|&bin| self.state.problem.bins[bin].machine.key(together) == Some(key));
+            bins.retain(|&(bin, _)| self.state.problem.bins[bin].machine.key(together) == Some(key));
         }
         self.keep_affordable(item, &mut bins);
         let mut promising = self.promising(item, &bins);
         while self.state.left[item] > 0 {
             if promising.iter().any(|&bin| self.state.stock[bin] == 0) {
-                bins.retain(|&bin| self.state.stock[bin] > 0);
+                bins.retain(|&(bin, _)| self.state.stock[bin] > 0);
                 promising = self.promising(item, &bins);
             }
             let Some(filled) = self.best_machine(item, &promising) else { return false };
@@ -147,41 +152,39 @@ impl<'a> Dive<'a> {
         true
     }
 
-    fn bins_for(&self, item: usize) -> Vec<usize> {
+    /// Bins that are left for it, each with how many members one machine takes.
+    fn bins_for(&self, item: usize) -> Vec<(usize, u32)> {
         let State { problem, stock, key, .. } = &self.state;
         let it = &problem.items[item];
-        let allowed = &problem.classes[it.class].allowed;
+        let bins = problem.classes[it.class].bins.iter().copied();
         let is_there = |bin: usize| match key[item] {
             Some(chosen) => problem.bins[bin].machine.key(it.together) == Some(chosen),
             None => true,
         };
-        (0..problem.bins.len()).filter(|&bin| allowed[bin] && stock[bin] > 0 && is_there(bin)).collect()
+        bins.filter(|&(bin, _)| stock[bin] > 0 && is_there(bin)).collect()
     }
 
     /// Under a ceiling only machines of which each member may have its part, if they take all: then no order of buying breaks it.
-    fn keep_affordable(&self, item: usize, bins: &mut Vec<usize>) {
+    fn keep_affordable(&self, item: usize, bins: &mut Vec<(usize, u32)>) {
         let State { problem, stock, left, side_left, .. } = &self.state;
         let class = &problem.classes[problem.items[item].class];
         let Some(limit) = class.sides.iter().map(|&side| side_left[side]).min() else { return };
         let is_affordable = |bin: usize| class.shares[bin].saturating_mul(u64::from(left[item])) <= limit;
-        let places = |bin: usize| {
-            u64::from(fill::fitting(class.need, problem.bins[bin].capacity)) * u64::from(stock[bin])
-        };
-        let affordable: Vec<usize> = bins.iter().copied().filter(|&bin| is_affordable(bin)).collect();
-        if affordable.iter().map(|&bin| places(bin)).sum::<u64>() >= u64::from(left[item]) {
+        let places = |&(bin, fitting): &(usize, u32)| u64::from(fitting) * u64::from(stock[bin]);
+        let affordable: Vec<_> = bins.iter().copied().filter(|&(bin, _)| is_affordable(bin)).collect();
+        if affordable.iter().map(places).sum::<u64>() >= u64::from(left[item]) {
             *bins = affordable;
         }
     }
 
     /// The place where the gang alone would cost least, with what scarceness adds.
-    fn best_key(&self, item: usize, bins: &[usize]) -> Option<u32> {
+    fn best_key(&self, item: usize, bins: &[(usize, u32)]) -> Option<u32> {
         let State { problem, worths, stock, left, .. } = &self.state;
         let it = &problem.items[item];
-        let need = problem.classes[it.class].need;
         let mut by_key: Vec<(u32, f64, u64)> = Vec::new();
-        for &bin in bins {
+        for &(bin, fitting) in bins {
             let Some(key) = problem.bins[bin].machine.key(it.together) else { continue };
-            let fitting = fill::fitting(need, problem.bins[bin].capacity).min(left[item]);
+            let fitting = fitting.min(left[item]);
             // A part of a machine that is left can be filled up, so it is counted by its GPUs.
             let price = worths.machine(problem, bin) / f64::from(fitting.max(1));
             by_key.push((key, price, u64::from(fitting) * u64::from(stock[bin])));
@@ -231,28 +234,16 @@ impl<'a> Dive<'a> {
         best.map(|(_, filled)| filled)
     }
 
-    fn promising(&self, item: usize, bins: &[usize]) -> Vec<usize> {
+    fn promising(&self, item: usize, bins: &[(usize, u32)]) -> Vec<usize> {
         let State { problem, worths, left, .. } = &self.state;
         let class = problem.items[item].class;
-        let need = problem.classes[class].need;
-        let mut alone: Vec<(f64, usize)> = Vec::with_capacity(bins.len());
-        let mut full: Vec<(f64, usize)> = Vec::with_capacity(bins.len());
-        for &bin in bins {
-            let count = fill::fitting(need, problem.bins[bin].capacity).min(left[item]);
-            alone.push((self.state.loss(bin, worths.member(problem, class, bin) * f64::from(count)), bin));
-            full.push((self.state.loss(bin, worths.fullest[bin]), bin));
-        }
-        let least = |mut of: Vec<(f64, usize)>| -> Vec<usize> {
-            let by = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            if of.len() > BINS_OF_EACH {
-                of.select_nth_unstable_by(BINS_OF_EACH, by);
-                of.truncate(BINS_OF_EACH);
-            }
-            of.sort_by(by);
-            of.into_iter().map(|(_, bin)| bin).collect()
-        };
-        let mut promising = least(alone);
-        for bin in least(full) {
+        let alone = bins.iter().map(|&(bin, fitting)| {
+            let worth = worths.member(problem, class, bin) * f64::from(fitting.min(left[item]));
+            (self.state.loss(bin, worth), bin)
+        });
+        let full = bins.iter().map(|&(bin, _)| (self.loss_if_full[bin], bin));
+        let mut promising: Vec<usize> = Least::<BINS_OF_EACH>::of(alone).bins().collect();
+        for bin in Least::<BINS_OF_EACH>::of(full).bins() {
             if !promising.contains(&bin) {
                 promising.push(bin);
             }

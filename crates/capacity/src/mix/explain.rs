@@ -6,7 +6,7 @@ use super::admit::{self, Admitted};
 use super::fits::{self, Misfit};
 use super::problem::Source;
 use super::{Assignment, Market, Mix, Place, Purchase, Refused};
-use crate::demand::share_price;
+use crate::demand::{Together, share_price};
 use crate::offering::{MicrosPerHour, Offering};
 
 /// Why a demand is not served.
@@ -246,26 +246,33 @@ fn take(
 fn purchase(market: &Market, bought: &[u32], offering: usize, here: &[(usize, u32)], count: u32) -> Purchase {
     let chosen = market.offerings[offering];
     let machines = market.fits.machines();
-    let could_hold = |other: usize| {
-        // The quickest to see, for almost all of them.
-        if here.iter().any(|&(index, _)| market.fits.misfit(index, other).is_some()) {
-            return false;
+    // The quickest to see, for almost all of them.
+    let mut takes_all = vec![true; market.offerings.len()];
+    for &(index, _) in here {
+        for (takes_all, misfit) in takes_all.iter_mut().zip(market.fits.misfits(index)) {
+            *takes_all &= misfit.is_none();
         }
+    }
+    let mut needs = [0_u64; 3];
+    let mut ties: Vec<Together> = Vec::new();
+    for &(index, members) in here {
+        let demand = market.demands[index];
+        for (sum, need) in needs.iter_mut().zip(demand.member.to_array()) {
+            *sum = sum.saturating_add(need.saturating_mul(u64::from(members)));
+        }
+        let together = fits::together(demand);
+        if !ties.contains(&together) {
+            ties.push(together);
+        }
+    }
+    let could_hold = |other: usize| {
         let it = market.offerings[other];
-        let has_stock = it.stock.is_none_or(|stock| stock.saturating_sub(bought[other]) >= count);
-        let mut room = it.machine.to_array();
-        has_stock
-            && here.iter().all(|&(index, members)| {
-                let demand = market.demands[index];
-                let together = fits::together(demand);
-                let needs = demand.member.to_array().map(|need| need.saturating_mul(u64::from(members)));
-                let has_room = needs.iter().zip(room).all(|(need, has)| *need <= has);
-                room = std::array::from_fn(|at| room[at].saturating_sub(needs[at]));
-                has_room && machines[other].key(together) == machines[offering].key(together)
-            })
+        it.stock.is_none_or(|stock| stock.saturating_sub(bought[other]) >= count)
+            && needs.iter().zip(it.machine.to_array()).all(|(need, has)| *need <= has)
+            && ties.iter().all(|&tie| machines[other].key(tie) == machines[offering].key(tie))
     };
-    let others: Vec<usize> =
-        (0..market.offerings.len()).filter(|&other| other != offering && could_hold(other)).collect();
+    let others = (0..market.offerings.len()).filter(|&other| takes_all[other] && other != offering);
+    let others: Vec<usize> = others.filter(|&other| could_hold(other)).collect();
     // Of equal prices the lower id.
     let next = others.iter().copied().min_by_key(|&other| (market.offerings[other].price_per_hour, other));
     let cost = |index: usize| market.offerings[index].price_per_hour * u64::from(count);

@@ -86,7 +86,12 @@ impl Fits {
 
     /// Why a member of this demand cannot be on this machine.
     pub fn misfit(&self, demand: usize, machine: usize) -> Option<Misfit> {
-        self.verdicts[demand * self.machines.len() + machine]
+        self.misfits(demand)[machine]
+    }
+
+    /// The same for all machines.
+    pub fn misfits(&self, demand: usize) -> &[Option<Misfit>] {
+        &self.verdicts[demand * self.machines.len()..][..self.machines.len()]
     }
 }
 

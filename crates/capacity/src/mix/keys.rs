@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use super::bound::{self, Worths};
-use super::fill;
 use super::problem::{self, Problem};
 use super::search::{self, Found, Pass};
 use super::state::Solution;
@@ -90,15 +89,11 @@ fn widest_open(node: &Node) -> Option<usize> {
 fn keys_of(problem: &Problem, item: usize) -> Vec<u32> {
     let it = &problem.items[item];
     let class = &problem.classes[it.class];
-    let bins = || problem.bins.iter().enumerate().filter(|(bin, _)| class.allowed[*bin]).map(|(_, bin)| bin);
-    let keys: BTreeSet<u32> = bins().filter_map(|bin| bin.machine.key(it.together)).collect();
+    let bins = || class.bins.iter().map(|&(bin, fitting)| (&problem.bins[bin], fitting));
+    let keys: BTreeSet<u32> = bins().filter_map(|(bin, _)| bin.machine.key(it.together)).collect();
     let room = |key: u32| -> u64 {
-        let there = bins().filter(|bin| bin.machine.key(it.together) == Some(key));
-        there
-            .map(|bin| {
-                u64::from(fill::fitting(class.need, bin.capacity).min(it.count)) * u64::from(bin.stock)
-            })
-            .sum()
+        let there = bins().filter(|(bin, _)| bin.machine.key(it.together) == Some(key));
+        there.map(|(bin, fitting)| u64::from(fitting.min(it.count)) * u64::from(bin.stock)).sum()
     };
     keys.into_iter().filter(|&key| room(key) >= u64::from(it.count)).collect()
 }

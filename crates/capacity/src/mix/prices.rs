@@ -12,7 +12,7 @@
 
 use super::bound::{Worths, whole_above};
 use super::fill::float;
-use super::problem::Problem;
+use super::problem::{Class, Problem};
 
 /// Rounds in which every bin is looked at, and rounds after each of them in which only those that were cheapest then are.
 const WIDE_ROUNDS: u32 = 6;
@@ -40,23 +40,16 @@ pub fn worths(problem: &Problem) -> Worths {
         parts: problem.bins.iter().map(|bin| only(usize::from(bin.capacity[0] == 0))).collect(),
         scarce: vec![0.0; problem.bins.len()],
     };
-    let every = |allowed: &Vec<bool>| (0..allowed.len()).filter(|&bin| allowed[bin]).collect();
-    let allowed: Vec<Vec<usize>> = problem.classes.iter().map(|class| every(&class.allowed)).collect();
     let mut best: Option<(f64, Worths)> = None;
     let mut round = 0.0;
     for _ in 0..WIDE_ROUNDS {
         let unit = prices.of_units(problem);
-        let chosen = choose(problem, &unit, &allowed);
+        let near: Vec<Vec<usize>> = problem.classes.iter().map(|class| cheapest(class, &unit)).collect();
+        let chosen = choose(problem, &unit, &near);
         let bound = prices.bound(problem, &chosen.worth);
         if best.as_ref().is_none_or(|(most, _)| bound > *most) {
             best = Some((bound, prices.to_worths(problem, chosen.worth, bound)));
         }
-        let near: Vec<Vec<usize>> = problem
-            .classes
-            .iter()
-            .zip(&allowed)
-            .map(|(class, bins)| cheapest(class.need.map(float), bins, &unit))
-            .collect();
         for _ in 0..NARROW_ROUNDS {
             round += 1.0;
             let chosen = choose(problem, &prices.of_units(problem), &near);
@@ -71,12 +64,15 @@ fn cost(need: [f64; 3], unit: &[f64; 3]) -> f64 {
     need[0] * unit[0] + need[1] * unit[1] + need[2] * unit[2]
 }
 
-fn cheapest(need: [f64; 3], bins: &[usize], unit: &[[f64; 3]]) -> Vec<usize> {
-    let mut costs: Vec<(f64, usize)> = bins.iter().map(|&bin| (cost(need, &unit[bin]), bin)).collect();
+fn cheapest(class: &Class, unit: &[[f64; 3]]) -> Vec<usize> {
+    let need = class.need.map(float);
+    let mut costs: Vec<(f64, usize)> =
+        class.bins.iter().map(|&(bin, _)| (cost(need, &unit[bin]), bin)).collect();
     if costs.len() > CHEAPEST {
         costs.select_nth_unstable_by(CHEAPEST, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         costs.truncate(CHEAPEST);
     }
+    // As they come, and not sorted: of twins that cost the same, classes had better not all choose the same.
     costs.into_iter().map(|(_, bin)| bin).collect()
 }
 

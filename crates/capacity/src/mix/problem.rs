@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Market;
+use super::fill;
 use super::fits::{Machine, together};
 use crate::demand::{Demand, Together, share_price};
 use crate::offering::{Location, Resources};
@@ -37,6 +38,8 @@ pub struct Class {
     pub need: [u64; 3],
     /// By bin.
     pub allowed: Vec<bool>,
+    /// The bins that are allowed, each with how many members one machine takes.
+    pub bins: Vec<(usize, u32)>,
     /// Ceilings and budgets that count its members.
     pub sides: Vec<usize>,
     /// By bin; empty without sides.
@@ -74,6 +77,12 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
     let Market { demands, limits, .. } = market;
     let members: u32 = served.iter().map(|&index| demands[index].members).fold(0, u32::saturating_add);
     let mut bins = bins_of(market, members);
+    // Few machines are of a size of their own, and divisions take their time.
+    let mut capacities: BTreeMap<[u64; 3], usize> = bins.iter().map(|bin| (bin.capacity, 0)).collect();
+    for (number, capacity) in capacities.values_mut().enumerate() {
+        *capacity = number;
+    }
+    let capacity_of: Vec<usize> = bins.iter().map(|bin| capacities[&bin.capacity]).collect();
     let mut sides = Vec::new();
     let mut queue_sides = BTreeMap::new();
     let mut classes: Vec<Class> = Vec::new();
@@ -105,7 +114,11 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
         let need = demand.member.to_array();
         let class = *class_by_key.entry((need, allowed, own_sides)).or_insert_with_key(|key| {
             let shares = if key.2.is_empty() { Vec::new() } else { shares };
-            classes.push(Class { need, allowed: key.1.clone(), sides: key.2.clone(), shares, count: 0 });
+            let (allowed, sides) = (key.1.clone(), key.2.clone());
+            let takes: Vec<u32> = capacities.keys().map(|capacity| fill::fitting(need, *capacity)).collect();
+            let allowed_bins = (0..bins.len()).filter(|&bin| allowed[bin]);
+            let bins = allowed_bins.map(|bin| (bin, takes[capacity_of[bin]])).collect();
+            classes.push(Class { need, allowed, bins, sides, shares, count: 0 });
             classes.len() - 1
         });
         classes[class].count += demand.members;
@@ -139,6 +152,7 @@ pub fn with_place(problem: &Problem, item: usize, key: u32) -> Problem {
     for (bin, allowed) in problem.bins.iter().zip(&mut own.allowed) {
         *allowed &= bin.machine.key(together) == Some(key);
     }
+    own.bins.retain(|&(bin, _)| own.allowed[bin]);
     problem.classes[class].count -= count;
     problem.items[item].class = problem.classes.len();
     problem.items[item].together = Together::Anywhere;

@@ -1,7 +1,7 @@
 //! Machines that are chosen so far, and what is left: for searches, which put machines in and take them out again.
 
 use super::bound::Worths;
-use super::fill::{self, Candidate, float};
+use super::fill::{Candidate, float};
 use super::problem::Problem;
 use crate::demand::Together;
 
@@ -129,10 +129,9 @@ impl<'a> State<'a> {
         let it = &self.problem.items[item];
         let class = &self.problem.classes[it.class];
         let mut places = 0_u64;
-        for (index, bin) in self.problem.bins.iter().enumerate() {
-            if class.allowed[index] && bin.machine.key(it.together) == Some(key) {
-                let fitting = fill::fitting(class.need, bin.capacity).min(self.left[item]);
-                places += u64::from(self.stock[index]) * u64::from(fitting);
+        for &(bin, fitting) in &class.bins {
+            if self.problem.bins[bin].machine.key(it.together) == Some(key) {
+                places += u64::from(self.stock[bin]) * u64::from(fitting.min(self.left[item]));
             }
         }
         places

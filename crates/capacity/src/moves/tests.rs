@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use api_types::machine_type::CapacityType;
+use api_types::names::NODE_POOL_LABEL;
 use cluster_model::{
-    Budget, BudgetCounts, BudgetKey, Change, ClusterState, EvictionTerms, Pod, Selector, Terms,
+    Budget, BudgetCounts, BudgetKey, Change, ClusterState, EvictionTerms, Node, Pod, Selector, Terms,
 };
 use jiff::Timestamp;
 use placement::Policy;
@@ -333,6 +334,17 @@ fn a_machine_is_emptied_only_if_all_on_it_can_go_and_the_room_elsewhere_lasts() 
     };
     assert_eq!(halves(&ends(400), &saving()).words(NOW), [""; 0]);
     assert_eq!(halves(&ends(430), &saving()).words(NOW).len(), 1);
+    let of_pool = |seconds: i64| {
+        let mut world = halves(&ends(seconds), &saving());
+        let other = world.claims.remove(0).name;
+        let node =
+            world.state.node_id(&(&*other).into()).and_then(|it| world.state.node(it).object().cloned());
+        let mut node = node.expect("it is there");
+        node.labels.insert(NODE_POOL_LABEL.into(), "any".into());
+        world.state.apply(Change::Node(node));
+        world.words(NOW).len()
+    };
+    assert_eq!([of_pool(400), of_pool(430)], [0, 1], "a pool's machines go when they are empty, too");
     let mut full = halves(&saving(), &saving());
     let nodes: Vec<Arc<str>> = full.claims.iter().map(|claim| claim.name.clone()).collect();
     full.run(with(members("third", 2, 4), &saving()), &nodes);
@@ -364,4 +376,29 @@ fn a_machine_that_is_left_is_nobodys_spare() {
     let decision = crate::decide(&view, &mut world.memory);
     assert_eq!(names(&decision.releases), [world.claims[0].name.to_string()]);
     assert!(decision.launches.is_empty(), "the other one is the spare");
+}
+
+#[test]
+fn a_machine_that_is_closed_is_nobodys_spare_and_is_replaced_when_it_has_gone() {
+    let mut world = World::new(&[]);
+    world.catalogue.get_mut("h100").unwrap().spares = 1;
+    let machines = world.buy("spares", 2);
+    let node =
+        world.state.node_id(&(&*machines[0]).into()).and_then(|it| world.state.node(it).object().cloned());
+    let node = node.expect("it is there");
+    let policy = Policy::default();
+    for takes_pods in [true, false] {
+        world.state.apply(Change::Node(Node { schedulable: takes_pods, ..node.clone() }));
+        let mut memory = Memory::default();
+        crate::decide(&world.view(&policy, NOW), &mut memory);
+        let decision = crate::decide(&world.view(&policy, NOW + 3_600), &mut memory);
+        assert_eq!(names(&decision.releases), [machines[usize::from(takes_pods)].to_string()]);
+        assert!(decision.launches.is_empty());
+    }
+    world.claims.remove(1);
+    let launches = crate::decide(&world.view(&policy, NOW), &mut Memory::default()).launches;
+    assert!(launches.is_empty(), "the last one is still there");
+    world.claims.clear();
+    let launches = crate::decide(&world.view(&policy, NOW), &mut Memory::default()).launches;
+    assert_eq!(launches.len(), 1);
 }

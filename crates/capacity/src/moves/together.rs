@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api_types::names::NODE_POOL_LABEL;
 use cluster_model::plan::GangPlacement;
 use cluster_model::{GangKey, NodeName};
 
@@ -28,7 +29,7 @@ pub(super) fn offer(
     let goes_on = candidate.movers.iter().map(|mover| mover.seconds_left).max()?;
     let nodes: BTreeSet<&NodeName> =
         placements.iter().flat_map(|it| &it.members).map(|member| &member.node).collect();
-    let stay = nodes.iter().filter(|node| bought.contains_key(*node));
+    let stay = nodes.iter().filter(|node| bought.contains_key(*node) || is_of_pool(view, node));
     let stays = stay.map(|node| stays_for(view, node)).min().unwrap_or(i64::MAX);
     let stakes = Stakes {
         old_micros: candidate.old_micros,
@@ -41,6 +42,13 @@ pub(super) fn offer(
     };
     let words = format!("there is room on other machines, and {} can go", in_words(view, &candidate.leaves));
     Some(Alternative { stakes, words })
+}
+
+/// Whether a pool of Karpenter's bought the node: it goes when it is empty, as ours do. Pods of others may keep it for longer,
+/// which is not relied on.
+fn is_of_pool(view: &View<'_>, node: &NodeName) -> bool {
+    let node = view.state.node_id(node).and_then(|node| view.state.node(node).object());
+    node.is_some_and(|node| node.labels.contains_key(NODE_POOL_LABEL))
 }
 
 /// How long a machine stays if nobody moves: until the last who is on it is expected to end. One that nobody is on is about to

@@ -6,6 +6,7 @@ use std::time::Duration;
 use api_types::names;
 use test_cluster::TestCluster;
 use test_cluster::platform::{LeaseTimes, Platform, Service};
+use test_cluster::postgres::Postgres;
 
 use super::site::Site;
 
@@ -38,30 +39,39 @@ impl<'a> Keeper<'a> {
         let login =
             cluster.login_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT).await?;
         let kubeconfig = cluster.kubeconfig_through(&login, url)?;
-        Self::of(cluster, kubeconfig, times, What::Scheduler(&[]))
+        Self::of(Platform::same_build(cluster), kubeconfig, times, What::Scheduler(&[]))
     }
 
     /// Starts one that buys machines, with a pod of its own and the lease times of production.
     pub async fn buying(cluster: &'a TestCluster) -> anyhow::Result<Self> {
         let account = (names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT);
         let kubeconfig = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
-        Self::of(cluster, kubeconfig, LeaseTimes::Production, What::Scheduler(&["--buy-machines"]))
+        let what = What::Scheduler(&["--buy-machines"]);
+        Self::of(Platform::same_build(cluster), kubeconfig, LeaseTimes::Production, what)
     }
 
     /// Starts the controllers, with a pod of their own and the lease times of production.
     pub async fn controllers(cluster: &'a TestCluster) -> anyhow::Result<Self> {
+        Self::controllers_of(cluster, Platform::same_build(cluster)).await
+    }
+
+    /// The same with a ledger, which they meter into.
+    pub async fn metering(cluster: &'a TestCluster, ledger: &Postgres) -> anyhow::Result<Self> {
+        Self::controllers_of(cluster, Platform::same_build(cluster).with_ledger(ledger)).await
+    }
+
+    async fn controllers_of(cluster: &TestCluster, platform: Platform<'a>) -> anyhow::Result<Self> {
         let account = (names::SYSTEM_NAMESPACE, names::CONTROLLERS_SERVICE_ACCOUNT);
         let kubeconfig = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
-        Self::of(cluster, kubeconfig, LeaseTimes::Production, What::Controllers)
+        Self::of(platform, kubeconfig, LeaseTimes::Production, What::Controllers)
     }
 
     fn of(
-        cluster: &'a TestCluster,
+        platform: Platform<'a>,
         kubeconfig: PathBuf,
         times: LeaseTimes,
         what: What,
     ) -> anyhow::Result<Self> {
-        let platform = Platform::same_build(cluster);
         let service = start(&platform, &kubeconfig, times, what)?;
         Ok(Self { platform, kubeconfig, times, what, service, restarts: 0 })
     }

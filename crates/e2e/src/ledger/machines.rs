@@ -1,12 +1,16 @@
 //! Is the bill for machines what the cloud would send? Each difference is a sentence.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use anyhow::{Context, ensure};
 use jiff::Timestamp;
 use num_bigint::BigInt;
 use test_cluster::karpenter::Life;
+use test_cluster::postgres::Postgres;
 
 use super::{Bill, BilledLine};
+use crate::wait;
 
 /// The ledger's units in a millionth for an hour, as `costing` documents them.
 const UNITS_PER_SECOND: i64 = 2_882_880;
@@ -15,12 +19,38 @@ const UNITS_PER_SECOND: i64 = 2_882_880;
 /// and when a Node goes, the meter sees it.
 const ENDS_APART_MAX_SECONDS: f64 = 2.0;
 
+/// How long the meter may take to write what it saw.
+const WRITTEN_WITHIN: Duration = Duration::from_mins(2);
+
+/// Waits until the ledger has these machines, all of which are gone, as the cloud billed them. What the meter has not written
+/// yet is no difference; what is still wrong at the end is.
+pub async fn machines_are_billed(postgres: &Postgres, lives: &[Life]) -> anyhow::Result<Bill> {
+    let url = std::fs::read_to_string(postgres.meter_url_file()).context("failed to read the meter's URL")?;
+    let agreed = wait::until("the ledger has the cloud's bill", WRITTEN_WITHIN, || async {
+        let bill = Bill::read(&url).await?;
+        let is_same = bill.open.is_empty() && compare_machines(lives, &bill, Timestamp::now()).is_empty();
+        Ok(is_same.then_some(()))
+    })
+    .await;
+    let bill = Bill::read(&url).await?;
+    if let Err(error) = agreed {
+        let wrong = compare_machines(lives, &bill, Timestamp::now());
+        anyhow::bail!("{error:#}; open: {:?}; wrong: {wrong:#?}", bill.open);
+    }
+    ensure!(bill.problems == 0 && bill.amount == bill.daily_amount, "{bill:?}");
+    Ok(bill)
+}
+
 /// Compares every machine that the cloud ever launched with its lines, closed and open until `moment`: the price is the one
 /// paid, the time that of the cloud's own bill but for its two ends, no second is charged twice, and nothing else was bought.
-pub fn compare_machines(lives: &[Life], bill: &Bill, moment: Timestamp) -> Vec<String> {
+fn compare_machines(lives: &[Life], bill: &Bill, moment: Timestamp) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut unknown: BTreeSet<&str> = bill.bought.keys().map(String::as_str).collect();
+    let mut claims = BTreeSet::new();
     for life in lives {
+        if !claims.insert(&life.claim_uid) {
+            wrong.push(format!("the cloud bills a second machine for {}: {life:?}", life.claim));
+        }
         let uids: Vec<&str> = bill
             .bought
             .iter()

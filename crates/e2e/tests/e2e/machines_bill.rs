@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use api_types::rest::UsageClass;
 use api_types::run::RunPhase;
-use e2e::ledger::{Bill, compare_machines};
+use e2e::ledger::machines_are_billed;
 use e2e::machines::{Times, billed, claims_by_launch, offer};
 use e2e::objects::{create_prices, create_run, run};
 use e2e::observe::run_status;
 use e2e::users::create_team;
 use e2e::wait;
-use jiff::Timestamp;
 use test_cluster::TestCluster;
 use test_cluster::karpenter::{Fate, KarpenterSettings};
 use test_cluster::platform::Platform;
@@ -53,20 +52,7 @@ async fn machines_are_billed_from_launch_to_end_at_the_price_paid_and_their_star
     let lives = karpenter.lives()?;
     ensure!(lives.len() >= 2, "{lives:?}");
 
-    let meter_url =
-        std::fs::read_to_string(postgres.meter_url_file()).context("failed to read the meter's URL")?;
-    // What the meter has not written yet is no difference: what is still wrong at the end is.
-    let agreed = wait::until("the ledger has the cloud's bill", BOUND, || async {
-        let bill = Bill::read(&meter_url).await?;
-        let wrong = compare_machines(&lives, &bill, Timestamp::now());
-        Ok((wrong.is_empty() && bill.open.is_empty()).then_some(()))
-    })
-    .await;
-    let bill = Bill::read(&meter_url).await?;
-    if let Err(error) = agreed {
-        anyhow::bail!("{error:#}: {:#?}", compare_machines(&lives, &bill, Timestamp::now()));
-    }
-    ensure!(bill.problems == 0 && bill.amount == bill.daily_amount, "{bill:?}");
+    let bill = machines_are_billed(&postgres, &lives).await?;
     let starting: Vec<_> = bill.lines.iter().filter(|line| line.class == "NodeStarting").collect();
     ensure!(!starting.is_empty(), "a boot takes four seconds: {bill:?}");
     ensure!(starting.iter().all(|line| line.said[0].as_deref() == Some("train")), "{starting:?}");

@@ -13,8 +13,6 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value as Json, json};
 
-/// The label of the `NodePool` that a claim counts for. Without it, Karpenter neither repairs nor counts the machine.
-const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 /// Keeps Karpenter from disrupting the machine: who runs on it is our affair, and so is when it goes.
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 /// The guard against leaks: a machine that everybody forgot goes after this. Karpenter's own default; longer than any
@@ -35,7 +33,8 @@ pub fn manifest(launch: &Launch, index: usize, machine: &Machine, epoch: i64) ->
         labels.insert(names::GPU_TYPE_NODE_LABEL.to_owned(), gpu_type.to_string());
     }
     if let Some(pool) = &machine.node_pool {
-        labels.insert(NODE_POOL_LABEL.to_owned(), pool.clone());
+        // Without it, Karpenter neither repairs nor counts the machine.
+        labels.insert(names::NODE_POOL_LABEL.to_owned(), pool.clone());
     }
     let mut annotations = mark.annotations();
     annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());

@@ -117,6 +117,12 @@ impl Planner {
         }
     }
 
+    /// Whether a gang of one may be told soon that a pool buys for it.
+    pub(super) fn awaits_decision(&self, gang: &GangKey) -> bool {
+        let is_single = self.state.gang(gang).is_some_and(|gang| gang.members().count() == 1);
+        self.outputs.machines.is_some() && is_single && !self.machines.said.contains_key(gang)
+    }
+
     /// Whether a pool may buy a machine for a gang of one.
     pub(super) fn is_from_pool(&self, gang: &GangKey) -> bool {
         self.machines.said.get(gang) == Some(&Said::FromPool)
@@ -124,6 +130,7 @@ impl Planner {
 
     /// Applies a change of the watches.
     pub(super) fn apply(&mut self, mut change: Change) {
+        self.lifted.adapt(&mut change, Instant::now());
         let mark = self.machines.adapt(&mut change);
         self.state.apply(change);
         if let Some(mark) = mark {
@@ -229,7 +236,9 @@ fn said(decision: &Decision) -> BTreeMap<GangKey, Said> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     use api_types::machine_type::CapacityType;
     use capacity::Decision;
@@ -240,9 +249,10 @@ mod tests {
     use cluster_model::plan::WaitingGang;
     use cluster_model::{Change, GangKey, NodeName, Pod, PodKey};
     use serde_json::Value as Json;
+    use tokio::time::Instant;
 
     use super::super::Planner;
-    use super::super::testing::planner;
+    use super::super::testing::{planner, planner_and_requests};
     use crate::machines::testing::machine;
     use crate::machines::{CapacityBackend, Decided};
 
@@ -345,6 +355,34 @@ mod tests {
         planner.add_machines(&mut waiting);
         planner.add_machines(&mut waiting);
         assert_eq!(asked.take(), ["more wait"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pod_of_a_gang_of_one_is_told_once_when_something_is_decided_or_nothing_for_a_while() {
+        for is_decided in [true, false] {
+            let (mut planner, requests) = planner_and_requests();
+            planner.outputs.machines = Some(Arc::<Asked>::default());
+            planner.apply(Change::Pod(pod(&gang())));
+            let (run, first_pod, reasons) = (None, pod(&gang()).key, Vec::new());
+            planner.waiting = vec![WaitingGang { gang: gang(), run, first_pod, reasons }];
+            let look = async |planner: &mut Planner| {
+                planner.explain_at = planner.explain_at.or(Some(Instant::now()));
+                planner.explain_if_due(planner.explain_at.unwrap_or_else(Instant::now));
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                requests.load(Ordering::SeqCst)
+            };
+            assert_eq!(look(&mut planner).await, 0);
+            assert!(planner.explain_at.is_some(), "it is looked at again");
+            if is_decided {
+                let from_pools = [gang()].into();
+                planner.carry_out(&decided(Decision { from_pools, ..Decision::default() }));
+            } else {
+                assert_eq!(look(&mut planner).await, 0);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                planner.explain_at = None;
+            }
+            assert_eq!(look(&mut planner).await, 1);
+        }
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `observe.rs` | what is noted for those who ask, and for operators |
 //! | `hand_over.rs` | placements become binds |
+//! | `lifted.rs` | taints that evict count a little longer than they last |
 //! | `machines.rs` | machines that are bought: kept for their gang, closed before they go |
 //! | `moves.rs` | who leaves bought machines for cheaper ones |
 //! | `rooms.rs` | evictions and holds go to those who write them, and end when they have served |
@@ -19,6 +20,7 @@
 //! | `tell.rs` | what people are told |
 
 mod hand_over;
+mod lifted;
 mod machines;
 mod moves;
 mod observe;
@@ -52,6 +54,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use self::lifted::Lifted;
 use self::machines::Machines;
 use self::rooms::Rooms;
 use self::settle::Retries;
@@ -95,6 +98,7 @@ pub struct Planner {
     retries: Retries,
     rooms: Rooms,
     machines: Machines,
+    lifted: Lifted,
     unwinding: Unwinding,
     absent: Absent,
     waiting: Vec<WaitingGang>,
@@ -215,6 +219,7 @@ impl Planner {
             retries: Retries::default(),
             rooms: Rooms::default(),
             machines: Machines::default(),
+            lifted: Lifted::default(),
             unwinding: Unwinding::new(settings.unwind_after),
             absent: Absent::default(),
             waiting: Vec::new(),
@@ -264,6 +269,7 @@ impl Planner {
             }
             let now = Instant::now();
             self.retry_due(now);
+            self.clear_lifted(now);
             for gang in self.absent.take_due(now) {
                 // Without a receiver the process is ending.
                 let _ = self.outputs.questions.send(gang);
@@ -286,8 +292,14 @@ impl Planner {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        let moments =
-            [self.retries.next(), self.absent.next(), self.unwinding.next(), self.explain_at, self.plan_at()];
+        let moments = [
+            self.retries.next(),
+            self.lifted.next(),
+            self.absent.next(),
+            self.unwinding.next(),
+            self.explain_at,
+            self.plan_at(),
+        ];
         moments.into_iter().flatten().min()
     }
 

@@ -1,6 +1,7 @@
 //! The scheduler is killed at every step of a launch: before and after each order, while machines boot, while the gang is
 //! bound, before and after the first machine is opened or given back. Two minutes after the kill the gang runs, no claim is
-//! without an owner, and the cloud bills no machine that has no claim.
+//! without an owner, and the cloud bills no machine that has no claim. At the end the ledger has every machine as the cloud
+//! billed it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use test_cluster::figures;
 use test_cluster::karpenter::Fate;
-use test_cluster::platform::{LeaseTimes, Service};
+use test_cluster::platform::{LeaseTimes, Platform, Service};
 
 use crate::Size;
 use crate::yard::{TEAM, Yard};
@@ -65,7 +66,9 @@ pub async fn measure(size: Size) -> anyhow::Result<()> {
     let moments = moments();
     let yard = Yard::start().await?;
     let client = yard.cluster.admin_client();
-    let mut controllers = yard.controllers().await?;
+    let ledger = yard.ledger().await?;
+    let mut controllers =
+        Platform::same_build(&yard.cluster).with_ledger(&ledger).controllers("controllers").await?;
     controllers.ready().await?;
     let mut leaked = 0;
     // A rehearsal takes some of each kind.
@@ -78,8 +81,14 @@ pub async fn measure(size: Size) -> anyhow::Result<()> {
         yard.until_empty(OWNED_AFTER).await?;
         drop(heir);
     }
+    let machines = yard.until_billed(&ledger, OWNED_AFTER).await?;
+    println!("the ledger has all {machines} machines as the cloud billed them");
     if !size.rehearse {
-        let of = format!("claims without an owner {} s after {} kills", OWNED_AFTER.as_secs(), moments.len());
+        let of = format!(
+            "claims without an owner {} s after {} kills; the ledger has all {machines} machines as the cloud billed them",
+            OWNED_AFTER.as_secs(),
+            moments.len()
+        );
         figures::print("capacity.leaked_claims", figures::count(leaked), "claims", &of);
     }
     ensure!(leaked == 0, "{leaked} claims leaked");

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use api_types::names;
+use e2e::ledger::machines_are_billed;
 use e2e::machines::{Times, billed, claims_by_launch, machine_type, offer_with};
-use e2e::objects::{create_namespace, create_queue};
+use e2e::objects::{create_namespace, create_prices, create_queue};
 use e2e::wait;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use test_cluster::TestCluster;
 use test_cluster::karpenter::{KarpenterSettings, NODE_CLASS};
 use test_cluster::platform::{LeaseTimes, Platform, Service};
+use test_cluster::postgres::Postgres;
 
 /// The team.
 pub const TEAM: &str = "nlp";
@@ -50,6 +52,22 @@ impl Yard {
             offer_with(&client, machine).await?;
         }
         Ok(Self { cluster })
+    }
+
+    /// A database for the ledger.
+    pub async fn ledger(&self) -> anyhow::Result<Postgres> {
+        // For the currency; no machine that was bought costs this.
+        create_prices(&self.cluster.admin_client(), "H100", "3600").await?;
+        Ok(Postgres::start(self.cluster.dir()).await?)
+    }
+
+    /// Waits until all machines are given back and the ledger has each as the cloud billed it, no second twice. Returns how
+    /// many there were.
+    pub async fn until_billed(&self, ledger: &Postgres, bound: Duration) -> anyhow::Result<usize> {
+        self.until_empty(bound).await?;
+        let lives = self.cluster.karpenter()?.lives()?;
+        machines_are_billed(ledger, &lives).await?;
+        Ok(lives.len())
     }
 
     /// A scheduler that buys machines, and the controllers.

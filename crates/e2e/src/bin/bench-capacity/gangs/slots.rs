@@ -22,7 +22,6 @@ pub const SLOTS: usize = 16;
 const SLOTS_REHEARSED: usize = 4;
 /// Between two looks: more often, and looking would be a load of its own.
 pub const LOOK: Duration = Duration::from_millis(500);
-const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// How many claims there are, by the machine type or the pool that they are of.
 type Claims = BTreeMap<String, usize>;
@@ -92,7 +91,7 @@ async fn look(client: &Client, sender: watch::Sender<Claims>) -> anyhow::Error {
         let mut claims = Claims::new();
         for claim in listed {
             let of_type = claim.annotations().get(names::MACHINE_TYPE_ANNOTATION);
-            if let Some(whose) = of_type.or_else(|| claim.labels().get(NODE_POOL_LABEL)) {
+            if let Some(whose) = of_type.or_else(|| claim.labels().get(names::NODE_POOL_LABEL)) {
                 *claims.entry(whose.clone()).or_default() += 1;
             }
         }

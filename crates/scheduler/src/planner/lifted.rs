@@ -1,0 +1,153 @@
+//! Taints that evict, and were lifted a moment ago: they count a little longer.
+//!
+//! Kubernetes' own eviction by taints learns of a lifted taint by itself. If it hears of a pod there first, it deletes that pod at
+//! once, and does not look again. Karpenter's machines have such a taint until they are registered, and a gang that waits for
+//! them is bound within milliseconds: in a busy cluster one machine in hundreds lost its pod that way.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster_model::{Change, Node, NodeName, Taint, TaintEffect};
+use tokio::time::Instant;
+
+use super::Planner;
+
+/// For how long: many times what Kubernetes takes to hear of it, and little beside the boot of a machine.
+const COUNTS_FOR: Duration = Duration::from_secs(2);
+/// Every pod tolerates these for some minutes, so nobody is deleted for their sake so soon.
+const TOLERATED_BY_ALL: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Lifted {
+    /// Taints that evict, by node, as they were last seen.
+    seen: BTreeMap<NodeName, Vec<Taint>>,
+    /// Those that still count, and until when.
+    counting: BTreeMap<NodeName, Vec<(Taint, Instant)>>,
+}
+
+impl Lifted {
+    /// A change as it is to be applied.
+    pub fn adapt(&mut self, change: &mut Change, now: Instant) {
+        match change {
+            Change::Node(node) => self.see(node, now),
+            Change::NodeGone(node) => {
+                self.seen.remove(node);
+                self.counting.remove(node);
+            }
+            _ => {}
+        }
+    }
+
+    fn see(&mut self, node: &mut Node, now: Instant) {
+        let evict: Vec<Taint> = node.taints.iter().filter(|taint| evicts(taint)).cloned().collect();
+        let before = self.seen.remove(&node.name).unwrap_or_default();
+        let mut counting = self.counting.remove(&node.name).unwrap_or_default();
+        counting.extend(before.into_iter().map(|taint| (taint, now + COUNTS_FOR)));
+        counting.retain(|(taint, until)| *until > now && !evict.contains(taint));
+        // At the end, so that the others are where the API server has them.
+        node.taints.extend(counting.iter().map(|(taint, _)| taint.clone()));
+        if !counting.is_empty() {
+            self.counting.insert(node.name.clone(), counting);
+        }
+        if !evict.is_empty() {
+            self.seen.insert(node.name.clone(), evict);
+        }
+    }
+
+    /// When the next one counts no more.
+    pub fn next(&self) -> Option<Instant> {
+        self.counting.values().flatten().map(|(_, until)| *until).min()
+    }
+
+    /// Those that count no more, by node.
+    fn take_due(&mut self, now: Instant) -> BTreeMap<NodeName, Vec<Taint>> {
+        let mut due: BTreeMap<NodeName, Vec<Taint>> = BTreeMap::new();
+        self.counting.retain(|node, counting| {
+            for (taint, _) in counting.extract_if(.., |(_, until)| *until <= now) {
+                due.entry(node.clone()).or_default().push(taint);
+            }
+            !counting.is_empty()
+        });
+        due
+    }
+}
+
+impl Planner {
+    /// Takes taints off that have counted for long enough.
+    pub(super) fn clear_lifted(&mut self, now: Instant) {
+        for (name, taints) in self.lifted.take_due(now) {
+            let node = self.state.node_id(&name).and_then(|node| self.state.node(node).object().cloned());
+            if let Some(mut node) = node {
+                node.taints.retain(|taint| !taints.contains(taint));
+                self.state.apply(Change::Node(node));
+            }
+        }
+    }
+}
+
+fn evicts(taint: &Taint) -> bool {
+    taint.effect == TaintEffect::NoExecute && !TOLERATED_BY_ALL.contains(&&*taint.key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cluster_model::{Change, Node, Taint, TaintEffect};
+    use tokio::time::Instant;
+
+    use crate::planner::Planner;
+    use crate::planner::testing::planner;
+
+    fn taint(key: &str, effect: TaintEffect) -> Taint {
+        Taint { key: key.into(), value: "".into(), effect }
+    }
+
+    fn see(planner: &mut Planner, taints: &[&Taint]) {
+        let taints = taints.iter().map(|&taint| taint.clone()).collect();
+        planner.apply(Change::Node(Node { taints, ..Node::new("node") }));
+    }
+
+    fn keys(planner: &Planner) -> Vec<String> {
+        let node = planner.state.node_id(&"node".into()).expect("it is there");
+        let taints = &planner.state.node(node).object().expect("it is there").taints;
+        taints.iter().map(|taint| taint.key.to_string()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_taint_that_evicts_counts_a_little_longer_and_no_other_does() {
+        let starting = taint("unregistered", TaintEffect::NoExecute);
+        let others = [
+            taint("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
+            taint("closed", TaintEffect::NoSchedule),
+        ];
+        let mut planner = planner();
+        see(&mut planner, &[&starting, &others[0], &others[1]]);
+        see(&mut planner, &[]);
+        assert_eq!(keys(&planner), ["unregistered"]);
+        let due = planner.lifted.next().expect("it ends");
+        assert_eq!(planner.next_timer(), Some(due));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        see(&mut planner, &[&others[1]]);
+        planner.clear_lifted(Instant::now());
+        assert_eq!(keys(&planner), ["closed", "unregistered"], "also when the node is seen again");
+        tokio::time::sleep_until(due).await;
+        planner.clear_lifted(Instant::now());
+        assert_eq!((keys(&planner), planner.lifted.next()), (vec!["closed".to_owned()], None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_taint_that_is_back_is_no_lifted_one_and_a_node_that_is_gone_has_none() {
+        let starting = taint("unregistered", TaintEffect::NoExecute);
+        let mut planner = planner();
+        for taints in [vec![&starting], vec![], vec![&starting]] {
+            see(&mut planner, &taints);
+        }
+        assert_eq!((keys(&planner), planner.lifted.next()), (vec!["unregistered".to_owned()], None));
+        see(&mut planner, &[]);
+        planner.apply(Change::NodeGone("node".into()));
+        see(&mut planner, &[]);
+        assert_eq!(keys(&planner), [""; 0]);
+    }
+}
