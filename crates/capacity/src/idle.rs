@@ -99,8 +99,7 @@ fn is_coming_spare(claim: &Claim, machine: &Arc<str>, going_on: &BTreeSet<Launch
 /// Whether the node is there to stay: neither closed by us, because somebody has moved off it, nor being deleted. One that is
 /// cordoned is, as far as we know.
 fn is_open(state: &ClusterState, node: Option<&NodeName>) -> bool {
-    let object = node.and_then(|name| state.node(state.node_id(name)?).object());
-    object.is_none_or(|node| node.schedulable)
+    node.and_then(|name| state.node_object(name)).is_none_or(|node| node.schedulable)
 }
 
 /// Whether no pod of ours is on the node, nor meant for it. What runs on every node does not count.

@@ -132,7 +132,7 @@ impl Seen {
 
 /// Whether a machine was told to go, by its node agent or by its claim.
 fn is_going(state: &ClusterState, claim: &Claim) -> bool {
-    let node = claim.node.as_ref().and_then(|name| state.node(state.node_id(name)?).object());
+    let node = claim.node.as_ref().and_then(|name| state.node_object(name));
     claim.leaving || node.is_some_and(|node| node.taints.iter().any(|taint| &*taint.key == LEAVING_TAINT))
 }
 

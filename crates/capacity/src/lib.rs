@@ -130,7 +130,7 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
 /// A machine is ready when the planner knows its node, its GPUs are there, which is later than the node, and nothing keeps pods
 /// from it but what we put there ourselves.
 fn as_seen(claim: &Claim, state: &ClusterState, catalogue: &Catalogue) -> Claim {
-    let node = claim.node.as_ref().and_then(|name| state.node(state.node_id(name)?).object());
+    let node = claim.node.as_ref().and_then(|name| state.node_object(name));
     let is_ours =
         |key: &str| [api_types::names::FOR_GANG_TAINT, api_types::names::GPU_NODE_TAINT].contains(&key);
     let gpus = catalogue.get(&claim.offer.machine).map_or(0, |machine| machine.room.gpus);
@@ -160,8 +160,7 @@ mod tests {
         assert!(!as_seen(&claim, &state, &catalogue).ready, "it has no node");
         boot(&mut state, &catalogue, &mut claim);
         assert!(as_seen(&claim, &state, &catalogue).ready);
-        let node = state.node_id(&(&*claim.name).into()).and_then(|node| state.node(node).object().cloned());
-        let node = node.expect("it has booted");
+        let node = state.node_object(&(&*claim.name).into()).expect("it has booted").clone();
         let mut without_gpus = node.clone();
         without_gpus.allocatable.gpus -= 1;
         let mut tainted = node.clone();

@@ -127,8 +127,7 @@ fn without(view: &View<'_>, candidate: &Candidate<'_>) -> ClusterState {
     let mut state = view.state.clone();
     state.advance(view.now);
     for node in candidate.leaves.iter().filter_map(|claim| claim.node.as_ref()) {
-        let object = state.node_id(node).and_then(|node| state.node(node).object().cloned());
-        if let Some(object) = object {
+        if let Some(object) = state.node_object(node).cloned() {
             state.apply(Change::Node(Node { schedulable: false, ..object }));
         }
     }

@@ -178,9 +178,7 @@ impl ClusterState {
     /// Whether a change says nothing new, such as a node's heartbeat: then there is nothing to plan either.
     fn is_known(&self, change: &Change) -> bool {
         match change {
-            Change::Node(node) => {
-                self.node_id(&node.name).is_some_and(|id| self.node(id).object() == Some(node))
-            }
+            Change::Node(node) => self.node_object(&node.name) == Some(node),
             Change::Pod(pod) => self.pod_id(&pod.key).is_some_and(|id| self.pod(id).pod == *pod),
             Change::PodGone(key) => self.pod_id(key).is_none(),
             Change::Queue(queue) => self.queue(&queue.name).is_some_and(|(known, _)| known == queue),

@@ -28,7 +28,7 @@ use crate::moments::Steps;
 use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
 use crate::near::{LabelSet, Near};
 use crate::nodes::{NodeId, NodeState, Nodes};
-use crate::objects::{Pod, Queue, ResourceName};
+use crate::objects::{Node, Pod, Queue, ResourceName};
 use crate::plan::WaitReason;
 use crate::pods::{PodId, PodState, Role, Standing};
 use crate::queues::{QueueChain, QueueUsage, Queues};
@@ -114,6 +114,11 @@ impl ClusterState {
     /// The node of that name, if it is there.
     pub fn node_id(&self, name: &NodeName) -> Option<NodeId> {
         self.nodes.id(name).filter(|id| self.node(*id).object.is_some())
+    }
+
+    /// The node of that name as it was last seen, if it is there.
+    pub fn node_object(&self, name: &NodeName) -> Option<&Node> {
+        self.node(self.node_id(name)?).object()
     }
 
     /// A node by its number.

@@ -47,7 +47,7 @@ fn machines_that_go_together_are_one_interruption_and_each_is_counted_once() {
     let ((mut state, mut claims), mut learned) = (in_use(), Interruptions::default());
     look(&mut learned, &state, &claims, 0);
     // The first is told to go; then its claim goes; then it is gone. The second vanishes soon after.
-    let node = state.node(state.node_id(claims[0].node.as_ref().unwrap()).unwrap()).object().unwrap().clone();
+    let node = state.node_object(claims[0].node.as_ref().unwrap()).unwrap().clone();
     let leaving = Taint { key: LEAVING_TAINT.into(), value: "spot".into(), effect: TaintEffect::NoSchedule };
     state.apply(Change::Node(cluster_model::Node { taints: vec![leaving], ..node }));
     assert_eq!(look(&mut learned, &state, &claims, 10), 1);

@@ -17,8 +17,6 @@ pub struct Worths {
     pub scarce: Vec<f64>,
     /// For each micro-unit of share that a side counts.
     pub side: Vec<f64>,
-    /// The most that the contents of one machine can be worth, by bin.
-    pub fullest: Vec<f64>,
     /// No mix costs less, in micro-units.
     pub bound: u64,
 }
@@ -218,8 +216,7 @@ impl<'a> Programme<'a> {
         for (it, worth) in self.problem.sides.iter().zip(&side) {
             bound -= float(it.limit) * worth;
         }
-        let fullest = self.problem.bins.iter().map(|bin| self.most_worth[bin.twins] * UNIT / scale).collect();
-        Worths { class, scarce, side, fullest, bound: whole_above(bound) }
+        Worths { class, scarce, side, bound: whole_above(bound) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whole machines for very many gangs: each item once, on the bins that promise most, filled with what else waits. No way back.
 //!
-//! An item costs a look at all bins and the filling of six of them; so the work grows with items times bins.
+//! An item costs a look at all bins and the filling of three of them; so the work grows with items times bins.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ pub enum Order {
     AsNumbered { budget: Option<u64> },
 }
 
-/// Bins that are filled to see what comes of it: so many by what they hold of the item alone, so many by what they could hold at all.
-const BINS_OF_EACH: usize = 2;
+/// Bins that are filled to see what comes of it: so many by what they hold of the item alone, and the first that is left.
+const PROMISING: usize = 2;
 /// Others that a machine may be filled up with; more than fit into any.
 const OTHERS_MAX: usize = 16;
 /// Others that are looked at to find those.
@@ -80,8 +80,8 @@ struct Dive<'a> {
     is_out: Vec<bool>,
     /// No item needs less of a resource.
     least_need: [u64; 3],
-    /// By bin: what a machine costs more than it can be worth at all.
-    loss_if_full: Vec<f64>,
+    /// Zones and domains are numbered below this.
+    keys: usize,
 }
 
 impl<'a> Dive<'a> {
@@ -94,10 +94,9 @@ impl<'a> Dive<'a> {
             .collect();
         fillers.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let all_fillers: Vec<usize> = fillers.into_iter().map(|(_, item)| item).collect();
-        let state = State::new(problem, worths);
-        let loss_if_full = (0..problem.bins.len()).map(|bin| state.loss(bin, worths.fullest[bin])).collect();
+        let keys = problem.bins.iter().flat_map(|bin| [Some(bin.machine.zone), bin.machine.domain]).flatten();
         Self {
-            state,
+            state: State::new(problem, worths),
             fillers: all_fillers.clone(),
             all_fillers,
             placed_since: 0,
@@ -105,7 +104,7 @@ impl<'a> Dive<'a> {
             least_need: std::array::from_fn(|at| {
                 problem.classes.iter().map(|class| class.need[at]).min().unwrap_or(0)
             }),
-            loss_if_full,
+            keys: keys.max().map_or(0, |key| key as usize + 1),
         }
     }
 
@@ -161,7 +160,9 @@ impl<'a> Dive<'a> {
             Some(chosen) => problem.bins[bin].machine.key(it.together) == Some(chosen),
             None => true,
         };
-        bins.filter(|&(bin, _)| stock[bin] > 0 && is_there(bin)).collect()
+        let mut left = Vec::with_capacity(bins.len());
+        left.extend(bins.filter(|&(bin, _)| stock[bin] > 0 && is_there(bin)));
+        left
     }
 
     /// Under a ceiling only machines of which each member may have its part, if they take all: then no order of buying breaks it.
@@ -181,25 +182,19 @@ impl<'a> Dive<'a> {
     fn best_key(&self, item: usize, bins: &[(usize, u32)]) -> Option<u32> {
         let State { problem, worths, stock, left, .. } = &self.state;
         let it = &problem.items[item];
-        let mut by_key: Vec<(u32, f64, u64)> = Vec::new();
+        let mut by_key: Vec<Vec<(f64, u64)>> = vec![Vec::new(); self.keys];
         for &(bin, fitting) in bins {
             let Some(key) = problem.bins[bin].machine.key(it.together) else { continue };
             let fitting = fitting.min(left[item]);
             // A part of a machine that is left can be filled up, so it is counted by its GPUs.
             let price = worths.machine(problem, bin) / f64::from(fitting.max(1));
-            by_key.push((key, price, u64::from(fitting) * u64::from(stock[bin])));
+            by_key[key as usize].push((price, u64::from(fitting) * u64::from(stock[bin])));
         }
-        by_key.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let mut best: Option<(f64, u32)> = None;
-        for places in by_key.chunk_by(|a, b| a.0 == b.0) {
-            let (mut wanted, mut cost) = (u64::from(left[item]), 0.0);
-            for &(_, price, room) in places {
-                let taken = wanted.min(room);
-                cost += fill::float(taken) * price;
-                wanted -= taken;
-            }
-            if wanted == 0 && best.is_none_or(|(least, _)| cost < least) {
-                best = Some((cost, places[0].0));
+        for (key, places) in (0..).zip(by_key) {
+            let cost = cost_of_places(places, left[item]);
+            if let Some(cost) = cost.filter(|cost| best.is_none_or(|(least, _)| *cost < least)) {
+                best = Some((cost, key));
             }
         }
         best.map(|(_, key)| key)
@@ -237,17 +232,14 @@ impl<'a> Dive<'a> {
     fn promising(&self, item: usize, bins: &[(usize, u32)]) -> Vec<usize> {
         let State { problem, worths, left, .. } = &self.state;
         let class = problem.items[item].class;
+        let left = left[item];
         let alone = bins.iter().map(|&(bin, fitting)| {
-            let worth = worths.member(problem, class, bin) * f64::from(fitting.min(left[item]));
+            let worth = worths.member(problem, class, bin) * f64::from(fitting.min(left));
             (self.state.loss(bin, worth), bin)
         });
-        let full = bins.iter().map(|&(bin, _)| (self.loss_if_full[bin], bin));
-        let mut promising: Vec<usize> = Least::<BINS_OF_EACH>::of(alone).bins().collect();
-        for bin in Least::<BINS_OF_EACH>::of(full).bins() {
-            if !promising.contains(&bin) {
-                promising.push(bin);
-            }
-        }
+        let mut promising: Vec<usize> = Least::<PROMISING>::of(alone).bins().collect();
+        // Rooms are the first: they are there, and cost nothing.
+        promising.extend(bins.first().map(|&(bin, _)| bin).filter(|bin| !promising.contains(bin)));
         promising
     }
 
@@ -256,7 +248,8 @@ impl<'a> Dive<'a> {
         let State { problem, left, .. } = &self.state;
         let first = self.state.candidate(item, bin);
         let room = fill::less(problem.bins[bin].capacity, first.need, 1);
-        let mut candidates = vec![first];
+        let mut candidates = Vec::with_capacity(OTHERS_MAX + 1);
+        candidates.push(first);
         if room.iter().zip(self.least_need).any(|(room, least)| *room < least) {
             return candidates;
         }
@@ -264,18 +257,18 @@ impl<'a> Dive<'a> {
             self.fillers.iter().copied().filter(|&it| it != item && left[it] > 0 && !self.is_out[it]);
         for other in waiting.take(LOOKED_AT_MAX) {
             let class = &problem.classes[problem.items[other].class];
-            if !class.allowed[bin] || class.need.iter().zip(room).any(|(need, room)| *need > room) {
+            if !class.sides.is_empty() || !fill::fits(class.need, 1, room) || !class.allowed[bin] {
                 continue;
             }
             // A gang that is nowhere yet is not drawn to a place by room for a part of it, nor to one that may be sold out.
             let is_open =
                 problem.items[other].together != Together::Anywhere && self.state.key[other].is_none();
             let may_be_here = if is_open {
-                !problem.bins[bin].is_scarce && fill::fitting(class.need, room) >= left[other]
+                !problem.bins[bin].is_scarce && fill::fits(class.need, left[other], room)
             } else {
                 self.state.may_be_in(other, bin)
             };
-            if may_be_here && class.sides.is_empty() {
+            if may_be_here {
                 candidates.push(self.state.candidate(other, bin));
                 if candidates.len() > OTHERS_MAX {
                     break;
@@ -298,5 +291,32 @@ impl<'a> Dive<'a> {
             filled.contents.retain(|(it, _)| *it != item);
             self.state.apply(filled);
         }
+    }
+}
+
+/// What so many members cost where they cost least, of places with a price each and room for so many; `None` if there is no room
+/// for all. Nearly always the first few places are enough, so they are not sorted.
+fn cost_of_places(mut places: Vec<(f64, u64)>, members: u32) -> Option<f64> {
+    let (mut wanted, mut cost) = (u64::from(members), 0.0);
+    while wanted > 0 {
+        let cheapest = (0..places.len()).min_by(|&a, &b| places[a].0.total_cmp(&places[b].0))?;
+        let (price, room) = places.remove(cheapest);
+        let taken = wanted.min(room);
+        cost += fill::float(taken) * price;
+        wanted -= taken;
+    }
+    Some(cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cost_of_places;
+
+    #[test]
+    fn members_go_where_they_cost_least_and_nowhere_if_there_is_no_room_for_all() {
+        let places = || vec![(3.0, 2), (1.0, 1), (2.0, 4), (1.0, 1)];
+        let cost = |members: u32| cost_of_places(places(), members);
+        assert_eq!([0, 1, 2, 5, 7, 8].map(cost), [0.0, 1.0, 2.0, 8.0, 13.0, 16.0].map(Some));
+        assert_eq!(cost(9), None);
     }
 }

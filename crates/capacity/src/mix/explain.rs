@@ -271,17 +271,23 @@ fn purchase(market: &Market, bought: &[u32], offering: usize, here: &[(usize, u3
             && needs.iter().zip(it.machine.to_array()).all(|(need, has)| *need <= has)
             && ties.iter().all(|&tie| machines[other].key(tie) == machines[offering].key(tie))
     };
+    let (mut possible_offerings, mut next_best) = (1, None);
     let others = (0..market.offerings.len()).filter(|&other| takes_all[other] && other != offering);
-    let others: Vec<usize> = others.filter(|&other| could_hold(other)).collect();
-    // Of equal prices the lower id.
-    let next = others.iter().copied().min_by_key(|&other| (market.offerings[other].price_per_hour, other));
+    for other in others.filter(|&other| could_hold(other)) {
+        possible_offerings += 1;
+        let price = market.offerings[other].price_per_hour;
+        // Of equal prices the lower id.
+        if next_best.is_none_or(|(least, _)| price < least) {
+            next_best = Some((price, other));
+        }
+    }
     let cost = |index: usize| market.offerings[index].price_per_hour * u64::from(count);
     Purchase {
         offering: chosen.id.clone(),
         count,
         cost_per_hour: cost(offering),
         serves: here.iter().map(|&(demand, members)| (market.demands[demand].id.clone(), members)).collect(),
-        possible_offerings: others.len() + 1,
-        next_best: next.map(|other| (market.offerings[other].id.clone(), cost(other))),
+        possible_offerings,
+        next_best: next_best.map(|(_, other)| (market.offerings[other].id.clone(), cost(other))),
     }
 }

@@ -29,6 +29,7 @@ pub struct Best {
 /// The contents of the largest worth, by branch and bound with at most so many steps.
 pub fn best(capacity: [u64; 3], candidates: &mut Vec<Candidate>, steps_max: u32) -> Best {
     candidates.retain(|it| it.worth > 0.0 && it.most > 0);
+    sort_by_density(capacity, candidates);
     let mut search = Search::new(capacity, candidates, steps_max);
     let bound = search.worth_of_rest(0, capacity);
     let mut found = Filling { contents: Vec::new(), worth: 0.0 };
@@ -59,58 +60,62 @@ pub fn all(
     steps_max: u32,
     is_full: &IsFull,
 ) -> (Vec<Filling>, bool) {
-    let mut search = Search::unsorted(capacity, candidates, steps_max);
+    let mut search = Search::new(capacity, candidates, steps_max);
     let mut found = Vec::new();
     let complete = search.all(0, capacity, 0.0, worth_min, &mut Vec::new(), &mut found, is_full);
     (found, complete)
 }
 
-struct Search {
-    candidates: Vec<Candidate>,
-    /// By place and resource: the most that one unit of it is worth from that place on.
-    density: Vec<[f64; 3]>,
-    /// By place: the most that all from that place on are worth.
-    sum: Vec<f64>,
+/// Those worth most for what they take come first.
+fn sort_by_density(capacity: [u64; 3], candidates: &mut [Candidate]) {
+    let density = |it: &Candidate| {
+        let taken: f64 = (0..3).map(|at| ratio(it.need[at], capacity[at])).fold(1e-12, f64::max);
+        it.worth / taken
+    };
+    let mut sorted: Vec<(f64, Candidate)> = candidates.iter().map(|it| (density(it), *it)).collect();
+    sorted.sort_by(|(left, a), (right, b)| right.total_cmp(left).then(a.id.cmp(&b.id)));
+    for (place, (_, it)) in candidates.iter_mut().zip(sorted) {
+        *place = it;
+    }
+}
+
+struct Search<'a> {
+    candidates: &'a [Candidate],
+    /// By place; one more for the end.
+    rest: Vec<Rest>,
     steps_left: u32,
 }
 
-impl Search {
-    /// Those worth most for what they take come first.
-    fn new(capacity: [u64; 3], candidates: &[Candidate], steps_max: u32) -> Self {
-        let mut sorted: Vec<(f64, Candidate)> = candidates
-            .iter()
-            .map(|it| {
-                let taken: f64 = (0..3).map(|at| ratio(it.need[at], capacity[at])).fold(1e-12, f64::max);
-                (it.worth / taken, *it)
-            })
-            .collect();
-        sorted.sort_by(|(left, a), (right, b)| right.total_cmp(left).then(a.id.cmp(&b.id)));
-        let sorted: Vec<_> = sorted.into_iter().map(|(_, it)| it).collect();
-        Self::unsorted(capacity, &sorted, steps_max)
-    }
+/// What candidates from one place on are worth at most.
+#[derive(Clone, Copy, Default)]
+struct Rest {
+    /// One unit of each resource.
+    density: [f64; 3],
+    /// All of them.
+    sum: f64,
+}
 
-    fn unsorted(capacity: [u64; 3], candidates: &[Candidate], steps_max: u32) -> Self {
-        let mut density = vec![[0.0_f64; 3]; candidates.len() + 1];
-        let mut sum = vec![0.0; candidates.len() + 1];
-        for place in (0..candidates.len()).rev() {
-            let it = &candidates[place];
-            sum[place] =
-                sum[place + 1] + it.worth.max(0.0) * f64::from(it.most.min(fitting(it.need, capacity)));
-            let after = density[place + 1];
-            density[place] = std::array::from_fn(|at| {
+impl<'a> Search<'a> {
+    fn new(capacity: [u64; 3], candidates: &'a [Candidate], steps_max: u32) -> Self {
+        let mut rest = vec![Rest::default(); candidates.len() + 1];
+        for (place, it) in candidates.iter().enumerate().rev() {
+            let after = rest[place + 1];
+            let most = it.most.min(fitting(it.need, capacity));
+            rest[place].sum = after.sum + it.worth.max(0.0) * f64::from(most);
+            rest[place].density = std::array::from_fn(|at| {
                 let own = if it.need[at] == 0 { f64::INFINITY } else { it.worth / float(it.need[at]) };
-                after[at].max(if it.worth > 0.0 { own } else { 0.0 })
+                after.density[at].max(if it.worth > 0.0 { own } else { 0.0 })
             });
         }
-        Self { candidates: candidates.to_vec(), density, sum, steps_left: steps_max }
+        Self { candidates, rest, steps_left: steps_max }
     }
 
     fn worth_of_rest(&self, place: usize, left: [u64; 3]) -> f64 {
+        let Rest { density, sum } = self.rest[place];
         let by_resource = |at: usize| {
-            let density = self.density[place][at];
-            if density == f64::INFINITY { f64::INFINITY } else { density * float(left[at]) }
+            if density[at] == f64::INFINITY { f64::INFINITY } else { density[at] * float(left[at]) }
         };
-        (0..3).map(by_resource).fold(self.sum[place], f64::min)
+        (0..3).map(by_resource).fold(sum, f64::min)
     }
 
     fn best(
@@ -203,6 +208,11 @@ pub fn fitting(need: [u64; 3], room: [u64; 3]) -> u32 {
     let by_resource = |at: usize| room[at].checked_div(need[at]).unwrap_or(u64::MAX);
     let count = (0..3).map(by_resource).min().unwrap_or(0);
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Whether the room takes so many members of this need.
+pub fn fits(need: [u64; 3], count: u32, room: [u64; 3]) -> bool {
+    need.iter().zip(room).all(|(need, room)| need.saturating_mul(u64::from(count)) <= room)
 }
 
 /// The room that so many of them leave.

@@ -66,10 +66,11 @@ fn cost(need: [f64; 3], unit: &[f64; 3]) -> f64 {
 
 fn cheapest(class: &Class, unit: &[[f64; 3]]) -> Vec<usize> {
     let need = class.need.map(float);
-    let mut costs: Vec<(f64, usize)> =
-        class.bins.iter().map(|&(bin, _)| (cost(need, &unit[bin]), bin)).collect();
+    // Costs are not negative, so their bits are in their order, and compare faster.
+    let bits = |bin: usize| cost(need, &unit[bin]).to_bits();
+    let mut costs: Vec<(u64, usize)> = class.bins.iter().map(|&(bin, _)| (bits(bin), bin)).collect();
     if costs.len() > CHEAPEST {
-        costs.select_nth_unstable_by(CHEAPEST, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        costs.select_nth_unstable(CHEAPEST);
         costs.truncate(CHEAPEST);
     }
     // As they come, and not sorted: of twins that cost the same, classes had better not all choose the same.
@@ -119,10 +120,8 @@ impl Prices {
     }
 
     fn to_worths(&self, problem: &Problem, class: Vec<f64>, bound: f64) -> Worths {
-        let fullest =
-            problem.bins.iter().zip(&self.scarce).map(|(bin, scarce)| float(bin.price) + scarce).collect();
         let side = vec![0.0; problem.sides.len()];
-        Worths { class, scarce: self.scarce.clone(), side, fullest, bound: whole_above(bound) }
+        Worths { class, scarce: self.scarce.clone(), side, bound: whole_above(bound) }
     }
 
     fn follow(&mut self, problem: &Problem, used: &[[f64; 3]], round: f64) {

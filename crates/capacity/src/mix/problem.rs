@@ -42,7 +42,7 @@ pub struct Class {
     pub bins: Vec<(usize, u32)>,
     /// Ceilings and budgets that count its members.
     pub sides: Vec<usize>,
-    /// By bin; empty without sides.
+    /// By bin that is allowed; empty without sides.
     pub shares: Vec<u64>,
     pub count: u32,
 }
@@ -94,11 +94,11 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
         let allowed = allowed_bins(market, index, &bins);
         let queue_budget = limits.queues.get(&demand.queue).and_then(|limit| limit.budget);
         let are_counted = demand.gang_ceiling.is_some() || queue_budget.is_some();
+        let share = |(bin, allowed): (&Bin, &bool)| if *allowed { share(demand, bin) } else { 0 };
         let shares: Vec<u64> =
-            if are_counted { bins.iter().map(|bin| share(demand, bin)).collect() } else { Vec::new() };
-        let dearest =
-            shares.iter().zip(&allowed).filter(|(_, allowed)| **allowed).map(|(share, _)| *share).max();
-        let at_most = dearest.unwrap_or(0).saturating_mul(u64::from(demand.members));
+            if are_counted { bins.iter().zip(&allowed).map(share).collect() } else { Vec::new() };
+        let dearest = shares.iter().max().copied().unwrap_or(0);
+        let at_most = dearest.saturating_mul(u64::from(demand.members));
         let mut own_sides = Vec::new();
         // A ceiling that no placement can reach is none.
         if let Some(limit) = demand.gang_ceiling.filter(|&ceiling| at_most > ceiling) {
@@ -112,9 +112,10 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
             }));
         }
         let need = demand.member.to_array();
-        let class = *class_by_key.entry((need, allowed, own_sides)).or_insert_with_key(|key| {
-            let shares = if key.2.is_empty() { Vec::new() } else { shares };
-            let (allowed, sides) = (key.1.clone(), key.2.clone());
+        let key = (need, packed(&allowed), own_sides);
+        let class = *class_by_key.entry(key).or_insert_with_key(|(_, _, sides)| {
+            let shares = if sides.is_empty() { Vec::new() } else { shares };
+            let sides = sides.clone();
             let takes: Vec<u32> = capacities.keys().map(|capacity| fill::fitting(need, *capacity)).collect();
             let allowed_bins = (0..bins.len()).filter(|&bin| allowed[bin]);
             let bins = allowed_bins.map(|bin| (bin, takes[capacity_of[bin]])).collect();
@@ -207,6 +208,11 @@ fn allowed_bins(market: &Market, demand: usize, bins: &[Bin]) -> Vec<bool> {
         Source::Rooms(same) => market.offerings.len() + same[0],
     };
     bins.iter().map(|bin| bin.stock > 0 && market.fits.misfit(demand, machine(bin)).is_none()).collect()
+}
+
+/// The same in few words, which are quick to compare.
+fn packed(allowed: &[bool]) -> Vec<u64> {
+    allowed.chunks(64).map(|bits| bits.iter().fold(0, |word, &bit| word << 1 | u64::from(bit))).collect()
 }
 
 fn mark_twins(bins: &mut [Bin], classes: &[Class]) {

@@ -45,7 +45,6 @@ fn off(worths: &Worths, start: u64) -> Worths {
         class: worths.class.iter().map(|worth| worth * factor()).collect(),
         scarce: worths.scarce.clone(),
         side: worths.side.clone(),
-        fullest: worths.fullest.clone(),
         bound: 0,
     }
 }

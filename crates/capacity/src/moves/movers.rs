@@ -214,7 +214,7 @@ fn limit_seconds_left(state: &ClusterState, gang: &Gang, started: Timestamp, now
 
 /// A machine that is open to everybody, ready, and of no launch that goes on.
 fn is_settled(state: &ClusterState, claim: &Claim, memory: &Memory) -> bool {
-    let node = claim.node.as_ref().and_then(|name| state.node(state.node_id(name)?).object());
+    let node = claim.node.as_ref().and_then(|name| state.node_object(name));
     let is_of_launch = memory.ordered.contains_key(&claim.launch) || memory.given_up.contains(&claim.launch);
     let is_open = node.is_some_and(|node| reserve::reserved_for(node).is_none());
     claim.ready && is_open && !claim.leaving && !is_of_launch && !memory.moves.leaves(&claim.name)

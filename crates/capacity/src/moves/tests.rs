@@ -337,9 +337,7 @@ fn a_machine_is_emptied_only_if_all_on_it_can_go_and_the_room_elsewhere_lasts() 
     let of_pool = |seconds: i64| {
         let mut world = halves(&ends(seconds), &saving());
         let other = world.claims.remove(0).name;
-        let node =
-            world.state.node_id(&(&*other).into()).and_then(|it| world.state.node(it).object().cloned());
-        let mut node = node.expect("it is there");
+        let mut node = world.state.node_object(&(&*other).into()).expect("it is there").clone();
         node.labels.insert(NODE_POOL_LABEL.into(), "any".into());
         world.state.apply(Change::Node(node));
         world.words(NOW).len()
@@ -383,9 +381,7 @@ fn a_machine_that_is_closed_is_nobodys_spare_and_is_replaced_when_it_has_gone() 
     let mut world = World::new(&[]);
     world.catalogue.get_mut("h100").unwrap().spares = 1;
     let machines = world.buy("spares", 2);
-    let node =
-        world.state.node_id(&(&*machines[0]).into()).and_then(|it| world.state.node(it).object().cloned());
-    let node = node.expect("it is there");
+    let node = world.state.node_object(&(&*machines[0]).into()).expect("it is there").clone();
     let policy = Policy::default();
     for takes_pods in [true, false] {
         world.state.apply(Change::Node(Node { schedulable: takes_pods, ..node.clone() }));

@@ -47,8 +47,7 @@ pub(super) fn offer(
 /// Whether a pool of Karpenter's bought the node: it goes when it is empty, as ours do. Pods of others may keep it for longer,
 /// which is not relied on.
 fn is_of_pool(view: &View<'_>, node: &NodeName) -> bool {
-    let node = view.state.node_id(node).and_then(|node| view.state.node(node).object());
-    node.is_some_and(|node| node.labels.contains_key(NODE_POOL_LABEL))
+    view.state.node_object(node).is_some_and(|node| node.labels.contains_key(NODE_POOL_LABEL))
 }
 
 /// How long a machine stays if nobody moves: until the last who is on it is expected to end. One that nobody is on is about to

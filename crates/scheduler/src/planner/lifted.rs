@@ -77,8 +77,7 @@ impl Planner {
     /// Takes taints off that have counted for long enough.
     pub(super) fn clear_lifted(&mut self, now: Instant) {
         for (name, taints) in self.lifted.take_due(now) {
-            let node = self.state.node_id(&name).and_then(|node| self.state.node(node).object().cloned());
-            if let Some(mut node) = node {
+            if let Some(mut node) = self.state.node_object(&name).cloned() {
                 node.taints.retain(|taint| !taints.contains(taint));
                 self.state.apply(Change::Node(node));
             }
@@ -110,9 +109,8 @@ mod tests {
     }
 
     fn keys(planner: &Planner) -> Vec<String> {
-        let node = planner.state.node_id(&"node".into()).expect("it is there");
-        let taints = &planner.state.node(node).object().expect("it is there").taints;
-        taints.iter().map(|taint| taint.key.to_string()).collect()
+        let node = planner.state.node_object(&"node".into()).expect("it is there");
+        node.taints.iter().map(|taint| taint.key.to_string()).collect()
     }
 
     #[tokio::test(start_paused = true)]

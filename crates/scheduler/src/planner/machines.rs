@@ -128,18 +128,8 @@ impl Planner {
         self.machines.said.get(gang) == Some(&Said::FromPool)
     }
 
-    /// Applies a change of the watches.
-    pub(super) fn apply(&mut self, mut change: Change) {
-        self.lifted.adapt(&mut change, Instant::now());
-        let mark = self.machines.adapt(&mut change);
-        self.state.apply(change);
-        if let Some(mark) = mark {
-            self.let_in(&mark);
-        }
-    }
-
     /// The first machine of a gang is there: its pods that wait may use it.
-    fn let_in(&mut self, mark: &str) {
+    pub(super) fn let_in(&mut self, mark: &str) {
         let gangs: Vec<GangKey> =
             self.state.waiting_gangs().filter(|gang| reserve::mark(gang) == mark).cloned().collect();
         let pods = gangs.iter().filter_map(|gang| self.state.gang(gang)).flat_map(Gang::pending);
@@ -191,7 +181,7 @@ impl Planner {
 
     /// Nobody is placed on a node any more.
     pub(super) fn close(&mut self, node: &NodeName) {
-        let object = self.state.node_id(node).and_then(|node| self.state.node(node).object().cloned());
+        let object = self.state.node_object(node).cloned();
         let takes_pods = object.as_ref().is_none_or(|object| object.schedulable);
         // One that is closed already was seen before.
         self.machines.closing.entry(node.clone()).or_insert(takes_pods);
@@ -203,15 +193,14 @@ impl Planner {
     /// A node stays after all.
     pub(super) fn reopen(&mut self, node: &NodeName) {
         let Some(schedulable) = self.machines.closing.remove(node) else { return };
-        let object = self.state.node_id(node).and_then(|node| self.state.node(node).object().cloned());
-        if let Some(object) = object {
+        if let Some(object) = self.state.node_object(node).cloned() {
             self.state.apply(Change::Node(Node { schedulable, ..object }));
         }
     }
 
     /// The patch that takes the gang's mark off a node. It fails if the taints have changed meanwhile.
     fn without_mark(&self, node: &NodeName) -> Option<Json> {
-        let node = self.state.node(self.state.node_id(node)?).object()?;
+        let node = self.state.node_object(node)?;
         let index = node.taints.iter().position(|taint| &*taint.key == FOR_GANG_TAINT)?;
         let path = format!("/spec/taints/{index}");
         Some(json!([
@@ -392,7 +381,7 @@ mod tests {
         planner.carry_out(&decided(release(true)));
         assert_eq!(asked.take(), ["give back claim"]);
         let takes_pods = |planner: &Planner| {
-            let node = planner.state.node_id(&"one".into()).and_then(|it| planner.state.node(it).object());
+            let node = planner.state.node_object(&"one".into());
             node.expect("it is there").schedulable
         };
         assert!(!takes_pods(&planner));

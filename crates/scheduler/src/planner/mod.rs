@@ -342,6 +342,16 @@ impl Planner {
         }
     }
 
+    /// Applies a change of the watches, as the planner is to know it.
+    fn apply(&mut self, mut change: Change) {
+        self.lifted.adapt(&mut change, Instant::now());
+        let first_machine_of = self.machines.adapt(&mut change);
+        self.state.apply(change);
+        if let Some(mark) = first_machine_of {
+            self.let_in(&mark);
+        }
+    }
+
     fn plan(&mut self) {
         let started = Instant::now();
         // The state's time never goes back, though the clock may.

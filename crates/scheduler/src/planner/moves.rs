@@ -117,8 +117,8 @@ mod tests {
 
     fn takes_pods(planner: &Planner) -> [bool; 2] {
         ["one", "two"].map(|node| {
-            let node = planner.state.node_id(&node.into()).expect("it is there");
-            planner.state.node(node).object().expect("it is there").schedulable
+            let node = planner.state.node_object(&node.into());
+            node.expect("it is there").schedulable
         })
     }
 

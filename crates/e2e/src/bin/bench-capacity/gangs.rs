@@ -187,10 +187,9 @@ fn judge(gang: &Gang, whole: Timestamp, record: &Record, found: &mut Findings) {
         let over = late_after(TIMES.boot_seconds).as_secs().saturating_add(*number).min(*next);
         let gone_by = Timestamp::from_second(over).map_or(Timestamp::MAX, |over| over + GONE);
         let is_held = |life: &&&Life| life.ended.as_ref().is_none_or(|(at, _)| *at > gone_by);
-        let held = lives.iter().filter(is_held).count();
-        if held > 0 {
-            println!("{} still held {held} machines of try {} at {gone_by}", gang.name, position + 1);
+        for life in lives.iter().filter(is_held) {
+            println!("held for too long, until after {gone_by}: {life:?}");
+            found.held += 1;
         }
-        found.held += held;
     }
 }

@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use api_types::{Run, names};
+use api_types::names;
 use e2e::claims::{node_claims, node_of as node_of_claim};
 use e2e::machines::billed;
 use e2e::objects::{create_run, run};
 use e2e::observe::{node_of, pods, run_status};
 use e2e::wait;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use test_cluster::figures;
 use test_cluster::karpenter::Fate;
@@ -65,7 +65,6 @@ fn moments() -> Vec<Moment> {
 pub async fn measure(size: Size) -> anyhow::Result<()> {
     let moments = moments();
     let yard = Yard::start().await?;
-    let client = yard.cluster.admin_client();
     let ledger = yard.ledger().await?;
     let mut controllers =
         Platform::same_build(&yard.cluster).with_ledger(&ledger).controllers("controllers").await?;
@@ -76,12 +75,10 @@ pub async fn measure(size: Size) -> anyhow::Result<()> {
     for (number, moment) in moments.iter().step_by(step).enumerate() {
         let (leaks, heir) = kill_at(&yard, number, *moment).await?;
         leaked += leaks;
-        let runs: Api<Run> = Api::namespaced(client.clone(), TEAM);
-        runs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        yard.until_empty(OWNED_AFTER).await?;
+        yard.clear(OWNED_AFTER).await?;
         drop(heir);
     }
-    let machines = yard.until_billed(&ledger, OWNED_AFTER).await?;
+    let machines = yard.until_billed(&ledger).await?;
     println!("the ledger has all {machines} machines as the cloud billed them");
     if !size.rehearse {
         let of = format!(

@@ -13,14 +13,13 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api_types::run::AttemptOutcome;
-use api_types::{Run, RunStatus, names};
+use api_types::{RunStatus, names};
 use e2e::faults::keeper::Keeper;
 use e2e::objects::{create_run, run};
 use e2e::observe::{node_of, pods, run_status};
 use e2e::wait;
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use kube::api::{Api, DeleteParams, ListParams};
 use kube::{Client, ResourceExt};
 use seeded_random::Random;
 use test_cluster::figures;
@@ -49,9 +48,8 @@ pub async fn measure(size: Size) -> anyhow::Result<()> {
     let gangs = (0..GANGS).map(|index| strike(&client, karpenter, index, each, size.seed));
     let work = Box::pin(async {
         let struck = try_join_all(gangs).await?;
-        let runs: Api<Run> = Api::namespaced(client.clone(), TEAM);
-        runs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        Ok((struck, yard.until_billed(&ledger, BOUND).await?))
+        yard.clear(BOUND).await?;
+        Ok((struck, yard.until_billed(&ledger).await?))
     });
     let (struck, machines): (Vec<Struck>, usize) =
         scheduler.while_alive(controllers.while_alive(work)).await?;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use api_types::names;
+use api_types::{Run, names};
 use e2e::ledger::machines_are_billed;
 use e2e::machines::{Times, billed, claims_by_launch, machine_type, offer_with};
 use e2e::objects::{create_namespace, create_prices, create_queue};
 use e2e::wait;
-use kube::api::DynamicObject;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use serde_json::{Value, json};
 use test_cluster::TestCluster;
 use test_cluster::karpenter::{KarpenterSettings, NODE_CLASS};
@@ -61,10 +61,15 @@ impl Yard {
         Ok(Postgres::start(self.cluster.dir()).await?)
     }
 
-    /// Waits until all machines are given back and the ledger has each as the cloud billed it, no second twice. Returns how
-    /// many there were.
-    pub async fn until_billed(&self, ledger: &Postgres, bound: Duration) -> anyhow::Result<usize> {
-        self.until_empty(bound).await?;
+    /// Takes all runs away, and waits until their machines are given back.
+    pub async fn clear(&self, bound: Duration) -> anyhow::Result<()> {
+        let runs: Api<Run> = Api::namespaced(self.cluster.admin_client(), TEAM);
+        runs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        self.until_empty(bound).await
+    }
+
+    /// Waits until the ledger has every machine as the cloud billed it, no second twice. Returns how many there were.
+    pub async fn until_billed(&self, ledger: &Postgres) -> anyhow::Result<usize> {
         let lives = self.cluster.karpenter()?.lives()?;
         machines_are_billed(ledger, &lives).await?;
         Ok(lives.len())
