@@ -7,7 +7,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api_types::names::SCHEDULER_FIELD_MANAGER;
 use cluster_model::NodeName;
@@ -26,6 +26,9 @@ use crate::writes::{Fenced, Writes};
 /// Writes of claims at a time: a gang's orders should reach Karpenter within one of its batches, which it gathers for a
 /// second or more.
 const IN_FLIGHT_MAX: usize = 32;
+/// A claim that was given back is so again only after this long: until the watch tells that it goes, every decision asks for it,
+/// and on a busy API server that takes seconds.
+const AGAIN_AFTER: Duration = Duration::from_secs(15);
 const CONTENT_JSON: &str = "application/json";
 const CONTENT_JSON_PATCH: &str = "application/json-patch+json";
 
@@ -52,7 +55,7 @@ impl Paced for Wanted {
     }
 
     fn is_last(&self) -> bool {
-        !matches!(self, Self::Ordered(_))
+        matches!(self, Self::Patched(_))
     }
 }
 
@@ -92,7 +95,13 @@ impl ClaimWriter {
     }
 
     fn submit(&self, object: Object, wanted: Wanted) {
-        self.0.change(|pending, now| pending.submit(object, wanted, now));
+        self.0.change(|pending, now| {
+            let is_over = |written: &Wanted, at: Instant| {
+                *written == Wanted::GivenBack && now.duration_since(at) >= AGAIN_AFTER
+            };
+            pending.forget_written(is_over);
+            pending.submit(object, wanted, now);
+        });
     }
 }
 
@@ -113,7 +122,7 @@ async fn write(
         }
         // It was ordered before, and the answer was lost.
         Answer::Conflict(_) if matches!(wanted, Wanted::Ordered(_)) => Done::Written,
-        Answer::NotFound if wanted.is_last() => Done::Written,
+        Answer::NotFound if !matches!(wanted, Wanted::Ordered(_)) => Done::Written,
         Answer::Fenced(message) => {
             warn!(?object, answer = message, "Claim refused by the fence.");
             fenced.report(&message);
@@ -215,6 +224,21 @@ mod tests {
         let (claims, left, _) = writer(vec![(Method::DELETE, 404, status(404, "gone"))]);
         claims.give_back("one".into());
         assert!(is_through(&left).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_is_given_back_once_however_often_it_is_asked_for() {
+        let (claims, left, _) = writer(vec![
+            (Method::POST, 201, json!({})),
+            (Method::DELETE, 200, json!({})),
+            (Method::DELETE, 404, status(404, "asked for again")),
+        ]);
+        claims.order("one".into(), json!({ "kind": "NodeClaim" }));
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            claims.give_back("one".into());
+        }
+        assert_eq!(left.lock().expect("the script").len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -130,6 +130,14 @@ impl<K: Ord + Clone, V: Paced> Pending<K, V> {
         }
     }
 
+    /// Forgets what was written, where nothing else is asked for, if `is_over` says so of the value and when that was.
+    pub fn forget_written(&mut self, is_over: impl Fn(&V, Instant) -> bool) {
+        self.entries.retain(|_, entry| {
+            let is_busy = entry.wanted.is_some() || entry.in_flight.is_some();
+            is_busy || !entry.written.as_ref().is_some_and(|(value, at)| is_over(value, *at))
+        });
+    }
+
     /// Takes at most `count` values that are due; each is in flight until [`Pending::done`]. Never two of one key.
     /// Looks at no more than `count` entries and those in flight.
     pub fn take_due(&mut self, now: Instant, count: usize) -> Vec<(K, V)> {
@@ -301,6 +309,22 @@ mod tests {
         bench.submit(2, Reason(1, 10));
         assert_eq!(bench.write(60), []);
         assert_eq!(bench.pending.next_due(), None);
+    }
+
+    #[test]
+    fn what_is_forgotten_after_a_while_is_written_again() {
+        let mut bench = Bench::new();
+        bench.submit(0, Reason(1, 10));
+        bench.write(0);
+        bench.pending.forget_written(|_, _| false);
+        bench.submit(14, Reason(1, 10));
+        assert_eq!(bench.write(14), [], "it is known to be written");
+        let (value, at) = (Reason(1, 10), bench.at(0));
+        bench.pending.forget_written(|written, written_at| (*written, written_at) == (value, at));
+        bench.submit(15, Reason(1, 10));
+        assert_eq!(bench.take(15), [Reason(1, 10)]);
+        bench.pending.forget_written(|_, _| true);
+        assert!(bench.pending.is_in_flight(&"run"));
     }
 
     #[test]

@@ -158,12 +158,12 @@ impl<'a> Programme<'a> {
             }) else {
                 continue;
             };
-            let mut candidates: Vec<Candidate> = (0..self.problem.classes.len())
+            let candidates: Vec<Candidate> = (0..self.problem.classes.len())
                 .filter(|&class| self.problem.classes[class].allowed[bin])
                 .map(|class| self.candidate(class, bin, &prices))
                 .collect();
             self.master.work += 4 * candidates.len() as u64;
-            let best = fill::best(self.problem.bins[bin].capacity, &mut candidates, FILL_STEPS_MAX);
+            let best = fill::best(self.problem.bins[bin].capacity, candidates, FILL_STEPS_MAX);
             self.most_worth[group] = best.worth_at_most;
             let price = machine_price(bin, &self.stock_row, self.problem);
             if best.filling.worth > price + 1e-7 * (1.0 + price.abs()) && !only_look {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::bound::Worths;
 use super::fill::{self, Candidate};
 use super::least::Least;
-use super::problem::Problem;
+use super::problem::{Problem, Source};
 use super::state::{Filled, State};
 use crate::demand::Together;
 
@@ -20,7 +20,8 @@ pub enum Order {
     AsNumbered { budget: Option<u64> },
 }
 
-/// Bins that are filled to see what comes of it: so many by what they hold of the item alone, and the first that is left.
+/// Bins that are filled to see what comes of it: so many by what they hold of the item alone, and one that is there
+/// already and costs nothing.
 const PROMISING: usize = 2;
 /// Others that a machine may be filled up with; more than fit into any.
 const OTHERS_MAX: usize = 16;
@@ -204,17 +205,13 @@ impl<'a> Dive<'a> {
     fn best_machine(&self, item: usize, bins: &[usize]) -> Option<Filled> {
         let mut best: Option<(f64, Filled)> = None;
         for &bin in bins {
-            let mut candidates = self.candidates(item, bin);
             let capacity = self.state.problem.bins[bin].capacity;
-            let mut filling = fill::best_with_first(capacity, &mut candidates, FILL_STEPS_MAX);
+            let mut filling = fill::best_with_first(capacity, self.candidates(item, bin), FILL_STEPS_MAX);
             let mut copies = self.state.copies(bin, &filling.contents);
             if copies == 0 {
                 // Somebody's ceiling is too low for that: the item alone.
-                filling = fill::best_with_first(
-                    capacity,
-                    &mut vec![self.state.candidate(item, bin)],
-                    FILL_STEPS_MAX,
-                );
+                let alone = vec![self.state.candidate(item, bin)];
+                filling = fill::best_with_first(capacity, alone, FILL_STEPS_MAX);
                 while copies == 0 && filling.contents[0].1 > 1 {
                     filling.contents[0].1 -= 1;
                     copies = self.state.copies(bin, &filling.contents);
@@ -238,8 +235,9 @@ impl<'a> Dive<'a> {
             (self.state.loss(bin, worth), bin)
         });
         let mut promising: Vec<usize> = Least::<PROMISING>::of(alone).bins().collect();
-        // Rooms are the first: they are there, and cost nothing.
-        promising.extend(bins.first().map(|&(bin, _)| bin).filter(|bin| !promising.contains(bin)));
+        let is_room = |bin: usize| matches!(problem.bins[bin].source, Source::Rooms(_));
+        let room = bins.iter().map(|&(bin, _)| bin).find(|&bin| is_room(bin));
+        promising.extend(room.filter(|room| !promising.contains(room)));
         promising
     }
 
@@ -295,17 +293,23 @@ impl<'a> Dive<'a> {
 }
 
 /// What so many members cost where they cost least, of places with a price each and room for so many; `None` if there is no room
-/// for all. Nearly always the first few places are enough, so they are not sorted.
+/// for all.
 fn cost_of_places(mut places: Vec<(f64, u64)>, members: u32) -> Option<f64> {
-    let (mut wanted, mut cost) = (u64::from(members), 0.0);
-    while wanted > 0 {
-        let cheapest = (0..places.len()).min_by(|&a, &b| places[a].0.total_cmp(&places[b].0))?;
-        let (price, room) = places.remove(cheapest);
+    let by_price = |a: &(f64, u64), b: &(f64, u64)| a.0.total_cmp(&b.0);
+    let mut wanted = u64::from(members);
+    // Mostly one place has room for all.
+    let (price, room) = places.iter().copied().min_by(by_price)?;
+    if room >= wanted {
+        return Some(fill::float(wanted) * price);
+    }
+    places.sort_by(by_price);
+    let mut cost = 0.0;
+    for (price, room) in places {
         let taken = wanted.min(room);
         cost += fill::float(taken) * price;
         wanted -= taken;
     }
-    Some(cost)
+    (wanted == 0).then_some(cost)
 }
 
 #[cfg(test)]

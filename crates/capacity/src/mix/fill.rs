@@ -27,10 +27,10 @@ pub struct Best {
 }
 
 /// The contents of the largest worth, by branch and bound with at most so many steps.
-pub fn best(capacity: [u64; 3], candidates: &mut Vec<Candidate>, steps_max: u32) -> Best {
+pub fn best(capacity: [u64; 3], mut candidates: Vec<Candidate>, steps_max: u32) -> Best {
     candidates.retain(|it| it.worth > 0.0 && it.most > 0);
-    sort_by_density(capacity, candidates);
-    let mut search = Search::new(capacity, candidates, steps_max);
+    sort_by_density(capacity, &mut candidates);
+    let mut search = Search::new(capacity, &candidates, steps_max);
     let bound = search.worth_of_rest(0, capacity);
     let mut found = Filling { contents: Vec::new(), worth: 0.0 };
     let mut chosen = Vec::new();
@@ -40,7 +40,7 @@ pub fn best(capacity: [u64; 3], candidates: &mut Vec<Candidate>, steps_max: u32)
 }
 
 /// The contents of the largest worth that hold one of the first candidate.
-pub fn best_with_first(capacity: [u64; 3], candidates: &mut Vec<Candidate>, steps_max: u32) -> Filling {
+pub fn best_with_first(capacity: [u64; 3], mut candidates: Vec<Candidate>, steps_max: u32) -> Filling {
     let first = candidates[0];
     candidates[0].most -= 1;
     let mut filling = best(less(capacity, first.need, 1), candidates, steps_max).filling;

@@ -42,7 +42,7 @@ pub struct Class {
     pub bins: Vec<(usize, u32)>,
     /// Ceilings and budgets that count its members.
     pub sides: Vec<usize>,
-    /// By bin that is allowed; empty without sides.
+    /// By bin, zero where it is not allowed; empty without sides.
     pub shares: Vec<u64>,
     pub count: u32,
 }
@@ -94,9 +94,9 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
         let allowed = allowed_bins(market, index, &bins);
         let queue_budget = limits.queues.get(&demand.queue).and_then(|limit| limit.budget);
         let are_counted = demand.gang_ceiling.is_some() || queue_budget.is_some();
-        let share = |(bin, allowed): (&Bin, &bool)| if *allowed { share(demand, bin) } else { 0 };
+        let share_of = |(bin, allowed): (&Bin, &bool)| if *allowed { share(demand, bin) } else { 0 };
         let shares: Vec<u64> =
-            if are_counted { bins.iter().zip(&allowed).map(share).collect() } else { Vec::new() };
+            if are_counted { bins.iter().zip(&allowed).map(share_of).collect() } else { Vec::new() };
         let dearest = shares.iter().max().copied().unwrap_or(0);
         let at_most = dearest.saturating_mul(u64::from(demand.members));
         let mut own_sides = Vec::new();

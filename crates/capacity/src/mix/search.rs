@@ -195,9 +195,9 @@ impl<'a> Search<'a> {
     fn best_choices(&self, item: usize) -> Vec<Choice> {
         let mut choices = Vec::new();
         for bin in self.bins_for(item) {
-            let mut candidates = self.candidates(item, bin);
+            let candidates = self.candidates(item, bin);
             let filling =
-                fill::best_with_first(self.state.problem.bins[bin].capacity, &mut candidates, BEST_STEPS_MAX);
+                fill::best_with_first(self.state.problem.bins[bin].capacity, candidates, BEST_STEPS_MAX);
             self.add_choice(bin, filling, &mut choices);
         }
         choices

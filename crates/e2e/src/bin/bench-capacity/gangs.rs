@@ -54,7 +54,7 @@ pub async fn measure(size: Size) -> anyhow::Result<()> {
     if !size.rehearse {
         print(size, gangs.len(), &ours, &theirs);
     }
-    ensure!(ours.whole == gangs.len() && ours.violations() == 0, "{ours:?}");
+    ensure!(ours.is_as_promised(gangs.len()), "{ours:?}");
     Ok(())
 }
 
@@ -151,6 +151,11 @@ impl Findings {
     fn violations(&self) -> usize {
         self.too_dear + self.held
     }
+
+    /// Whether all of so many gangs were whole, and no bound was broken.
+    fn is_as_promised(&self, gangs: usize) -> bool {
+        self.whole == gangs && self.violations() == 0
+    }
 }
 
 /// Judges our tries for one gang by the cloud's own record; it was whole at `whole`.
@@ -188,7 +193,7 @@ fn judge(gang: &Gang, whole: Timestamp, record: &Record, found: &mut Findings) {
         let gone_by = Timestamp::from_second(over).map_or(Timestamp::MAX, |over| over + GONE);
         let is_held = |life: &&&Life| life.ended.as_ref().is_none_or(|(at, _)| *at > gone_by);
         for life in lives.iter().filter(is_held) {
-            println!("held for too long, until after {gone_by}: {life:?}");
+            println!("{} held a machine of try {} past {gone_by}: {life:?}", gang.name, position + 1);
             found.held += 1;
         }
     }

@@ -68,7 +68,8 @@ impl Yard {
         self.until_empty(bound).await
     }
 
-    /// Waits until the ledger has every machine as the cloud billed it, no second twice. Returns how many there were.
+    /// After [`Self::clear`]: waits until the ledger has every machine as the cloud billed it, no second twice. Returns how many
+    /// there were.
     pub async fn until_billed(&self, ledger: &Postgres) -> anyhow::Result<usize> {
         let lives = self.cluster.karpenter()?.lives()?;
         machines_are_billed(ledger, &lives).await?;
