@@ -3,6 +3,7 @@
 //! ```text
 //!   order ─► POST ─409: it was ordered before─► done
 //!   give back ─► DELETE (gone already is as good); an order that was not sent yet is forgotten
+//!                   └409: somebody has begun with it meanwhile─► decided anew
 //!   open ─► PATCH the node: the taint of the gang that has started on it goes
 //! ```
 
@@ -14,7 +15,7 @@ use cluster_model::NodeName;
 use http::Method;
 use http::header::CONTENT_TYPE;
 use serde::de::IgnoredAny;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -43,15 +44,16 @@ enum Object {
 enum Wanted {
     /// A claim with this manifest.
     Ordered(Arc<Json>),
-    /// No such claim.
-    GivenBack,
+    /// No such claim; of one that nobody has begun with, only if it is still of this version.
+    GivenBack { untouched: Option<String> },
     /// A node after this JSON patch.
     Patched(Arc<Json>),
 }
 
 impl Paced for Wanted {
     fn pace(&self, old: &Self) -> Option<Pace> {
-        (self != old).then_some(Pace::NOW)
+        let is_again = matches!((self, old), (Self::GivenBack { .. }, Self::GivenBack { .. }));
+        (self != old && !is_again).then_some(Pace::NOW)
     }
 
     fn is_last(&self) -> bool {
@@ -84,9 +86,11 @@ impl ClaimWriter {
         self.submit(Object::Claim(name), Wanted::Ordered(Arc::new(manifest)));
     }
 
-    /// Gives a machine back.
-    pub fn give_back(&self, name: Arc<str>) {
-        self.submit(Object::Claim(name), Wanted::GivenBack);
+    /// Gives a machine back. Of a claim that Karpenter has not put its finalizer on yet, `untouched` is the version: the API
+    /// server looks at finalizers before it deletes, and one that comes in between does not stop it. Karpenter would launch a
+    /// machine without a claim, which is paid for until its garbage collection finds it.
+    pub fn give_back(&self, name: Arc<str>, untouched: Option<String>) {
+        self.submit(Object::Claim(name), Wanted::GivenBack { untouched });
     }
 
     /// Changes a node by a JSON patch.
@@ -97,7 +101,7 @@ impl ClaimWriter {
     fn submit(&self, object: Object, wanted: Wanted) {
         self.0.change(|pending, now| {
             let is_over = |written: &Wanted, at: Instant| {
-                *written == Wanted::GivenBack && now.duration_since(at) >= AGAIN_AFTER
+                matches!(written, Wanted::GivenBack { .. }) && now.duration_since(at) >= AGAIN_AFTER
             };
             pending.forget_written(is_over);
             pending.submit(object, wanted, now);
@@ -123,6 +127,10 @@ async fn write(
         // It was ordered before, and the answer was lost.
         Answer::Conflict(_) if matches!(wanted, Wanted::Ordered(_)) => Done::Written,
         Answer::NotFound if !matches!(wanted, Wanted::Ordered(_)) => Done::Written,
+        Answer::Conflict(message) if matches!(wanted, Wanted::GivenBack { .. }) => {
+            debug!(?object, answer = message, "Somebody has begun with the claim.");
+            Done::Dropped
+        }
         Answer::Fenced(message) => {
             warn!(?object, answer = message, "Claim refused by the fence.");
             fenced.report(&message);
@@ -162,8 +170,12 @@ async fn attempt(writes: &Writes, object: &Object, wanted: &Wanted) -> Answer {
         (Object::Claim(_), Wanted::Ordered(manifest)) => {
             (Method::POST, CONTENT_JSON, format!("{claims}?{query}"), manifest.to_string())
         }
-        (Object::Claim(name), _) => {
-            (Method::DELETE, CONTENT_JSON, format!("{claims}/{name}?{}", writes.query()), String::new())
+        (Object::Claim(name), wanted) => {
+            let options = match wanted {
+                Wanted::GivenBack { untouched: Some(version) } => delete_untouched(version).to_string(),
+                _ => String::new(),
+            };
+            (Method::DELETE, CONTENT_JSON, format!("{claims}/{name}?{}", writes.query()), options)
         }
         (Object::Node(node), Wanted::Patched(patch)) => {
             (Method::PATCH, CONTENT_JSON_PATCH, format!("/api/v1/nodes/{node}?{query}"), patch.to_string())
@@ -177,6 +189,10 @@ async fn attempt(writes: &Writes, object: &Object, wanted: &Wanted) -> Answer {
         .body(body.into_bytes())
         .expect("names that the API server accepted make a valid URL");
     answer(&writes.send::<IgnoredAny>(request).await)
+}
+
+fn delete_untouched(version: &str) -> Json {
+    json!({ "kind": "DeleteOptions", "apiVersion": "v1", "preconditions": { "resourceVersion": version } })
 }
 
 #[cfg(test)]
@@ -222,7 +238,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_given_back_is_gone_even_if_it_never_came() {
         let (claims, left, _) = writer(vec![(Method::DELETE, 404, status(404, "gone"))]);
-        claims.give_back("one".into());
+        claims.give_back("one".into(), None);
         assert!(is_through(&left).await);
     }
 
@@ -236,9 +252,27 @@ mod tests {
         claims.order("one".into(), json!({ "kind": "NodeClaim" }));
         for _ in 0..100 {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            claims.give_back("one".into());
+            claims.give_back("one".into(), None);
         }
         assert_eq!(left.lock().expect("the script").len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_was_begun_with_meanwhile_is_given_back_when_it_is_asked_for_again() {
+        let (claims, left, _) = writer(vec![
+            (Method::DELETE, 409, status(409, "another version")),
+            (Method::DELETE, 200, json!({})),
+            (Method::DELETE, 404, status(404, "asked for again")),
+        ]);
+        let left = || left.lock().expect("the script").len();
+        claims.give_back("one".into(), Some("7".to_owned()));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(left(), 2, "it is not tried again of itself");
+        for _ in 0..10 {
+            claims.give_back("one".into(), None);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(left(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,10 +8,10 @@ use capacity::claim::{Claim, Launch};
 use cluster_apply::ClaimWriter;
 use cluster_model::NodeName;
 use futures::StreamExt;
-use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, ResourceExt};
 use serde_json::Value as Json;
 use tokio::sync::Notify;
 use tracing::{debug, warn};
@@ -74,7 +74,9 @@ impl CapacityBackend for Karpenter {
     }
 
     fn give_back(&self, claim: &Arc<str>) {
-        self.writer.give_back(Arc::clone(claim));
+        let object = self.claims.find(|object| object.metadata.name.as_deref() == Some(claim));
+        let untouched = object.filter(|object| object.finalizers().is_empty());
+        self.writer.give_back(Arc::clone(claim), untouched.and_then(|object| object.resource_version()));
     }
 
     fn patch_node(&self, node: &NodeName, patch: Json) {

@@ -49,16 +49,19 @@ pub async fn measure(size: Size) -> anyhow::Result<()> {
     let gangs = gangs(size);
     let ours = ours::run(size, &gangs).await?;
     println!("ours: {ours:?}");
+    if !size.rehearse {
+        print_ours(size, gangs.len(), &ours);
+    }
     let theirs = theirs::run(size, &gangs).await?;
     println!("Karpenter's own path: {theirs:?}");
     if !size.rehearse {
-        print(size, gangs.len(), &ours, &theirs);
+        print_theirs(gangs.len(), &theirs);
     }
     ensure!(ours.is_as_promised(gangs.len()), "{ours:?}");
     Ok(())
 }
 
-fn print(size: Size, gangs: usize, ours: &Findings, theirs: &Findings) {
+fn print_ours(size: Size, gangs: usize, ours: &Findings) {
     let of = format!(
         "{gangs} gangs of 2 to 16 nodes, {FAULT_PERCENT} % of tries meet a fault, {} tries failed; seed {}",
         ours.failed_tries, size.seed
@@ -75,6 +78,9 @@ fn print(size: Size, gangs: usize, ours: &Findings, theirs: &Findings) {
     let of =
         format!("paid for before the gang was whole; {:.0} of them in failed tries", ours.failed_seconds);
     figures::print("capacity.wasted_node_seconds", ours.wasted_seconds, "node-s", &of);
+}
+
+fn print_theirs(gangs: usize, theirs: &Findings) {
     let of = format!(
         "the same faults, Karpenter's own path; {} of {gangs} gangs were whole within {} s, and paid for no longer",
         theirs.whole,
