@@ -90,7 +90,13 @@ impl ClaimWriter {
     /// server looks at finalizers before it deletes, and one that comes in between does not stop it. Karpenter would launch a
     /// machine without a claim, which is paid for until its garbage collection finds it.
     pub fn give_back(&self, name: Arc<str>, untouched: Option<String>) {
-        self.submit(Object::Claim(name), Wanted::GivenBack { untouched });
+        self.0.change(|pending, now| {
+            let is_over = |written: &Wanted, at: Instant| {
+                matches!(written, Wanted::GivenBack { .. }) && now.duration_since(at) >= AGAIN_AFTER
+            };
+            pending.forget_written(is_over);
+            pending.submit(Object::Claim(name), Wanted::GivenBack { untouched }, now);
+        });
     }
 
     /// Changes a node by a JSON patch.
@@ -99,13 +105,7 @@ impl ClaimWriter {
     }
 
     fn submit(&self, object: Object, wanted: Wanted) {
-        self.0.change(|pending, now| {
-            let is_over = |written: &Wanted, at: Instant| {
-                matches!(written, Wanted::GivenBack { .. }) && now.duration_since(at) >= AGAIN_AFTER
-            };
-            pending.forget_written(is_over);
-            pending.submit(object, wanted, now);
-        });
+        self.0.change(|pending, now| pending.submit(object, wanted, now));
     }
 }
 
