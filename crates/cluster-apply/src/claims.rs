@@ -8,7 +8,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api_types::names::SCHEDULER_FIELD_MANAGER;
 use cluster_model::NodeName;
@@ -30,6 +30,9 @@ const IN_FLIGHT_MAX: usize = 32;
 /// A claim that was given back is so again only after this long: until the watch tells that it goes, every decision asks for it,
 /// and on a busy API server that takes seconds.
 const AGAIN_AFTER: Duration = Duration::from_secs(15);
+/// An order is remembered for this long, or until it is given back: by then the watch has told of the claim, also of one that
+/// Karpenter took away itself because there was no such machine.
+const ORDER_SEEN_AFTER: Duration = Duration::from_mins(10);
 const CONTENT_JSON: &str = "application/json";
 const CONTENT_JSON_PATCH: &str = "application/json-patch+json";
 
@@ -48,6 +51,17 @@ enum Wanted {
     GivenBack { untouched: Option<String> },
     /// A node after this JSON patch.
     Patched(Arc<Json>),
+}
+
+impl Wanted {
+    /// How long it keeps the same from being written again.
+    fn remembered_for(&self) -> Duration {
+        match self {
+            Self::Ordered(_) => ORDER_SEEN_AFTER,
+            Self::GivenBack { .. } => AGAIN_AFTER,
+            Self::Patched(_) => Duration::ZERO,
+        }
+    }
 }
 
 impl Paced for Wanted {
@@ -91,10 +105,7 @@ impl ClaimWriter {
     /// machine without a claim, which is paid for until its garbage collection finds it.
     pub fn give_back(&self, name: Arc<str>, untouched: Option<String>) {
         self.0.change(|pending, now| {
-            let is_over = |written: &Wanted, at: Instant| {
-                matches!(written, Wanted::GivenBack { .. }) && now.duration_since(at) >= AGAIN_AFTER
-            };
-            pending.forget_written(is_over);
+            pending.forget_written(|written, at| now.duration_since(at) >= written.remembered_for());
             pending.submit(Object::Claim(name), Wanted::GivenBack { untouched }, now);
         });
     }
@@ -255,6 +266,27 @@ mod tests {
             claims.give_back("one".into(), None);
         }
         assert_eq!(left.lock().expect("the script").len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_is_forgotten_when_it_must_have_been_seen() {
+        let (claims, left, _) = writer(vec![
+            (Method::POST, 201, json!({})),
+            (Method::DELETE, 200, json!({})),
+            (Method::DELETE, 200, json!({})),
+            (Method::POST, 409, status(409, "exists")),
+        ]);
+        let order = || claims.order("one".into(), json!({ "kind": "NodeClaim" }));
+        order();
+        for (minutes, another) in [(9, "two"), (2, "three")] {
+            order();
+            tokio::time::sleep(Duration::from_mins(minutes)).await;
+            claims.give_back(another.into(), None);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(left.lock().expect("the script").len(), 1, "it was remembered for eleven minutes");
+        order();
+        assert!(is_through(&left).await);
     }
 
     #[tokio::test(start_paused = true)]

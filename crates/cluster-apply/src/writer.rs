@@ -78,7 +78,7 @@ where
 
     /// Changes what is pending, and wakes up whoever writes it.
     pub fn change<T>(&self, change: impl FnOnce(&mut Pending<K, V>, Instant) -> T) -> T {
-        let changed = change(&mut self.0.lock(), Instant::now());
+        let changed = change(&mut self.0.lock(), now());
         self.0.submitted.notify_one();
         changed
     }
@@ -113,7 +113,7 @@ where
 impl<K: Ord + Clone, V: Paced> Shared<K, V> {
     /// A write has ended.
     fn note_done(&self, key: &K, done: Done) {
-        self.lock().done(key, done, Instant::now());
+        self.lock().done(key, done, now());
         self.look_again(key);
     }
 }
@@ -146,7 +146,7 @@ where
     let mut under_way = FuturesUnordered::new();
     while !ends.fenced.is_fenced() && !ends.stop.is_cancelled() {
         let free = in_flight_max.saturating_sub(under_way.len());
-        let due = shared.lock().take_due(Instant::now(), free);
+        let due = shared.lock().take_due(now(), free);
         for (key, value) in due {
             let written = write(key.clone(), value);
             under_way.push(async move {
@@ -175,6 +175,11 @@ where
             "Stopped with writes unanswered; the server has given them up by now."
         );
     }
+}
+
+/// By tokio's clock, which tests turn themselves.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 async fn until(due: Option<Instant>) {
