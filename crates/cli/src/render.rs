@@ -139,7 +139,8 @@ fn how_it_fares(why: &Why) -> String {
 pub(crate) fn reason_line(reason: &Reason) -> String {
     let never = if reason.never { " (waiting will not help)" } else { "" };
     // Room is on its way: that is no obstacle.
-    let mark = if matches!(reason.code.as_str(), "ReclaimsAt" | "AwaitsVictims") { "→" } else { "✗" };
+    let is_coming = matches!(reason.code.as_str(), "ReclaimsAt" | "AwaitsVictims" | "MachinesComing");
+    let mark = if is_coming { "→" } else { "✗" };
     format!(" {mark} {:<9} {}{never}\n", topic(&reason.code), clean(&reason.message))
 }
 

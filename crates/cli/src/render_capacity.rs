@@ -18,8 +18,8 @@ pub fn capacity(view: &CapacityView, now: Timestamp) -> String {
     }
     let machines = view.machines.as_deref().unwrap_or_default();
     if !machines.is_empty() {
-        let header = ["MACHINES", "BOUGHT", "COUNT", "STARTING", "IDLE", "LEAVING", "PER HOUR"];
-        parts.push(table(&header, machines.iter().map(machines_row), &[2, 3, 4, 5, 6]));
+        let header = ["MACHINES", "BOUGHT", "COUNT", "STARTING", "BUSY", "IDLE", "LEAVING", "PER HOUR"];
+        parts.push(table(&header, machines.iter().map(machines_row), &[2, 3, 4, 5, 6, 7]));
     }
     parts.join("\n")
 }
@@ -77,7 +77,8 @@ fn refused_row(refused: &RefusedView) -> Vec<String> {
 
 fn machines_row(machines: &BoughtMachines) -> Vec<String> {
     let BoughtMachines { machine_type, capacity_type, count, starting, idle, leaving, per_hour } = machines;
-    let numbers = [count, starting, idle, leaving].map(ToString::to_string);
+    let busy = count.saturating_sub(starting + idle + leaving);
+    let numbers = [*count, *starting, busy, *idle, *leaving].map(|number| number.to_string());
     let mut row = vec![machine_type.clone(), capacity_type.clone()];
     row.extend(numbers);
     row.push(rounded(per_hour));

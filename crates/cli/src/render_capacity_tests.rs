@@ -68,8 +68,8 @@ fn what_is_bought_refused_and_there_are_tables() {
     NOT BOUGHT FOR   WHY
     nlp/bert         no machine type suits
 
-    MACHINES   BOUGHT   COUNT   STARTING   IDLE   LEAVING   PER HOUR
-    h100       spot        12          3      1         0     352.80
+    MACHINES   BOUGHT   COUNT   STARTING   BUSY   IDLE   LEAVING   PER HOUR
+    h100       spot        12          3      8      1         0     352.80
     ");
     assert_eq!(capacity(&CapacityView::default(), now()), "");
 }

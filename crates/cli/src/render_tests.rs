@@ -99,13 +99,16 @@ fn a_state_says_where_the_run_goes_when_somebody_asked() {
 
 #[test]
 fn why_lists_every_reason() {
-    let nodes = Reason {
-        code: "NotEnoughGpus".to_owned(),
-        message: "4 members of 8 H100 each: 2 fit".to_owned(),
+    let reason = |code: &str, message: &str| Reason {
+        code: code.to_owned(),
+        message: message.to_owned(),
         ..Reason::default()
     };
-    insta::assert_snapshot!(why(&why_of(RunPhase::Pending, vec![quota(), nodes]), now()), @r"
+    let coming = reason("MachinesComing", "2 machines were bought for it");
+    let nodes = reason("NotEnoughGpus", "4 members of 8 H100 each: 2 fit");
+    insta::assert_snapshot!(why(&why_of(RunPhase::Pending, vec![coming, quota(), nodes]), now()), @r"
     PENDING 14m · queue nlp
+     → machines  2 machines were bought for it
      ✗ quota     queue nlp holds 40 of 48 H100; asks 32
      ✗ gpus      4 members of 8 H100 each: 2 fit
     ");

@@ -100,8 +100,8 @@ impl Machines {
 }
 
 impl Planner {
-    /// Adds what is known of machines to the reasons of those who wait. If they have become more, somebody may need machines
-    /// about whom nothing is decided yet.
+    /// Adds what is known of machines to the reasons of those who wait: whose machines are coming waits for them before all else.
+    /// If they have become more, somebody may need machines about whom nothing is decided yet.
     pub(super) fn add_machines(&mut self, waiting: &mut [WaitingGang]) {
         let before = std::mem::replace(&mut self.machines.waiting, waiting.len());
         if let Some(backend) = self.outputs.machines.as_ref().filter(|_| waiting.len() > before) {
@@ -111,8 +111,12 @@ impl Planner {
             return;
         }
         for gang in waiting {
-            if let Some(Said::Reason(reason)) = self.machines.said.get(&gang.gang) {
-                gang.reasons.push(reason.clone());
+            match self.machines.said.get(&gang.gang) {
+                Some(Said::Reason(coming @ WaitReason::MachinesComing { .. })) => {
+                    gang.reasons.insert(0, coming.clone());
+                }
+                Some(Said::Reason(reason)) => gang.reasons.push(reason.clone()),
+                Some(Said::FromPool) | None => {}
             }
         }
     }
@@ -235,13 +239,15 @@ mod tests {
     use capacity::claim::{Claim, Launch};
     use capacity::launches::Release;
     use capacity::reserve;
-    use cluster_model::plan::WaitingGang;
+    use cluster_model::plan::{WaitReason, WaitingGang};
     use cluster_model::{Change, GangKey, NodeName, Pod, PodKey};
+    use jiff::Timestamp;
     use serde_json::Value as Json;
     use tokio::time::Instant;
 
     use super::super::Planner;
     use super::super::testing::{planner, planner_and_requests};
+    use super::Said;
     use crate::machines::testing::machine;
     use crate::machines::{CapacityBackend, Decided};
 
@@ -344,6 +350,21 @@ mod tests {
         planner.add_machines(&mut waiting);
         planner.add_machines(&mut waiting);
         assert_eq!(asked.take(), ["more wait"]);
+    }
+
+    #[tokio::test]
+    async fn whose_machines_are_coming_waits_for_them_before_all_else() {
+        let (mut planner, _) = with_backend();
+        let ready_by = Timestamp::MAX;
+        let coming = WaitReason::MachinesComing { machines: 2, ready_by };
+        let refused = WaitReason::NoMachines { why: "none suits".into() };
+        for (said, codes) in [(coming, ["MachinesComing", "NoQueue"]), (refused, ["NoQueue", "NoMachines"])] {
+            planner.machines.said = [(gang(), Said::Reason(said))].into();
+            let reasons = vec![WaitReason::NoQueue { namespace: "team".into() }];
+            let mut waiting = [WaitingGang { gang: gang(), run: None, first_pod: pod(&gang()).key, reasons }];
+            planner.add_machines(&mut waiting);
+            assert_eq!(waiting[0].reasons.iter().map(WaitReason::code).collect::<Vec<_>>(), codes);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -76,11 +76,9 @@ fn look_ahead(desk: &Desk, picture: &Picture, gang: &GangKey) -> Option<StartFor
     Some(told)
 }
 
-/// Whether something other than time must change: in no future does the gang start, and to find that out takes longest. Whose
-/// machines are coming waits for nothing else.
+/// Whether something other than time must change: in no future does the gang start, and to find that out takes longest.
 pub(super) fn is_stuck(gang: &WaitingGang) -> bool {
-    let is_served = gang.reasons.iter().any(|reason| matches!(reason, WaitReason::MachinesComing { .. }));
-    !is_served && gang.reasons.first().is_some_and(is_not_for_time)
+    gang.reasons.first().is_some_and(is_not_for_time)
 }
 
 /// Whether machines that are on their way may be what a gang lacks, be they its own or those of others.
