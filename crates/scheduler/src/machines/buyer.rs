@@ -52,6 +52,14 @@ pub struct Buyer {
     pub decided: mpsc::Sender<Decided>,
 }
 
+/// What is kept from one decision to the next.
+struct Course {
+    memory: Memory,
+    began: Instant,
+    /// Whether those who wait were told something that holds until they are told something else.
+    has_told: bool,
+}
+
 impl Buyer {
     /// Watches the catalogue.
     pub fn watch_catalogue(client: Client, changed: Arc<Notify>) -> Store<MachineType> {
@@ -72,8 +80,8 @@ impl Buyer {
 
     /// Decides until it is told to stop.
     pub async fn run(self, stop: CancellationToken) {
-        let mut memory = Memory::default();
-        let (mut wait, began) = (Duration::ZERO, Instant::now());
+        let mut course = Course { memory: Memory::default(), began: Instant::now(), has_told: false };
+        let mut wait = Duration::ZERO;
         self.desk.show_capacity(CapacityView::nothing(true, NOT_YET), Vec::new());
         loop {
             tokio::select! {
@@ -85,7 +93,7 @@ impl Buyer {
                     tokio::time::sleep(PACE.min(wait)).await;
                 } => {}
             }
-            wait = match self.decide(&mut memory, began).await {
+            wait = match self.decide(&mut course).await {
                 Some(wait) => wait.clamp(PACE, PACE_IDLE),
                 None => PACE_IDLE,
             };
@@ -93,30 +101,36 @@ impl Buyer {
     }
 
     /// Makes one decision and hands it over; how long until the next, or `None` if nothing is known or can be bought.
-    async fn decide(&self, memory: &mut Memory, began: Instant) -> Option<Duration> {
+    async fn decide(&self, course: &mut Course) -> Option<Duration> {
         let catalogue = Arc::new(catalogue(&self.machine_types));
-        let Some(claims) = self.backend.claims() else {
+        let claims = self.backend.claims();
+        if catalogue.is_empty() && claims.as_ref().is_none_or(Vec::is_empty) {
+            let why = if claims.is_none() { NO_KARPENTER } else { NO_CATALOGUE };
+            self.desk.show_capacity(CapacityView::nothing(false, why), Vec::new());
+            if std::mem::take(&mut course.has_told) {
+                self.hand_over(capacity::Decision::default(), catalogue).await;
+            }
+            return None;
+        }
+        let Some(claims) = claims else {
             self.desk.show_capacity(CapacityView::nothing(false, NO_KARPENTER), Vec::new());
             // At first the list is only on its way.
-            if !catalogue.is_empty() && began.elapsed() > PACE_IDLE {
+            if course.began.elapsed() > PACE_IDLE {
+                course.has_told = true;
                 self.refuse(catalogue).await;
             }
             return None;
         };
-        if catalogue.is_empty() && claims.is_empty() {
-            self.desk.show_capacity(CapacityView::nothing(false, NO_CATALOGUE), Vec::new());
-            return None;
-        }
         let picture = self.desk.new_picture(Instant::now() + PICTURE_MAX).await?;
         let started = Instant::now();
-        let taken = std::mem::take(memory);
+        let taken = std::mem::take(&mut course.memory);
         let with = Arc::clone(&catalogue);
         let made = tokio::task::spawn_blocking(move || make(&picture, &with, &claims, taken)).await;
         let Ok(Made { decision, memory: kept, view, coming }) = made else {
             // It panicked, and was logged where it did; what was remembered is lost, as for a new leader.
             return Some(PACE_IDLE);
         };
-        *memory = kept;
+        (course.memory, course.has_told) = (kept, true);
         self.desk.show_capacity(view, coming);
         for launch in &decision.launches {
             info!(launch = %launch.key.purpose, machines = launch.machines.len(), why = launch.why, "Buying machines.");
@@ -137,8 +151,7 @@ impl Buyer {
         let is_busy = !decision.under_way.is_empty() || !decision.refused.is_empty();
         let now = Timestamp::now();
         let until = decision.look_again_at.map(|at| at.duration_since(now).unsigned_abs());
-        // Without a receiver the process is ending.
-        let _ = self.decided.send(Decided { decision, catalogue }).await;
+        self.hand_over(decision, catalogue).await;
         Some(until.unwrap_or(PACE_IDLE).min(if is_busy { PACE } else { PACE_IDLE }))
     }
 
@@ -156,8 +169,13 @@ impl Buyer {
             }
         });
         if let Ok(decision) = made.await {
-            let _ = self.decided.send(Decided { decision, catalogue }).await;
+            self.hand_over(decision, catalogue).await;
         }
+    }
+
+    async fn hand_over(&self, decision: capacity::Decision, catalogue: Arc<Catalogue>) {
+        // Without a receiver the process is ending.
+        let _ = self.decided.send(Decided { decision, catalogue }).await;
     }
 }
 
@@ -193,4 +211,53 @@ fn catalogue(machine_types: &Store<MachineType>) -> Catalogue {
         }
     }
     catalogue
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use capacity::catalogue::Catalogue;
+    use capacity::claim::{Claim, Launch};
+    use capacity::memory::Memory;
+    use cluster_model::NodeName;
+    use kube::runtime::reflector;
+    use serde_json::Value as Json;
+    use tokio::sync::mpsc;
+    use tokio::time::Instant;
+
+    use super::{Buyer, Course};
+    use crate::machines::CapacityBackend;
+
+    /// Has no machines, or cannot list them.
+    struct Without(Option<Vec<Claim>>);
+
+    impl CapacityBackend for Without {
+        fn claims(&self) -> Option<Vec<Claim>> {
+            self.0.clone()
+        }
+        fn more_wait(&self) {}
+        fn order(&self, _: &Launch, _: &Catalogue) {}
+        fn give_back(&self, _: &Arc<str>) {}
+        fn patch_node(&self, _: &NodeName, _: Json) {}
+    }
+
+    #[tokio::test]
+    async fn what_was_told_is_taken_back_once_when_nothing_can_be_bought_any_more() {
+        for claims in [None, Some(Vec::new())] {
+            let (decided, mut told) = mpsc::channel(8);
+            let (machine_types, _writer) = reflector::store();
+            let (desk, changed) = (Arc::default(), Arc::default());
+            let buyer = Buyer { backend: Arc::new(Without(claims)), machine_types, desk, changed, decided };
+            let mut course = Course { memory: Memory::default(), began: Instant::now(), has_told: false };
+            buyer.decide(&mut course).await;
+            assert!(told.try_recv().is_err(), "there is nothing to take back");
+            course.has_told = true;
+            buyer.decide(&mut course).await;
+            let decision = told.try_recv().expect("a decision").decision;
+            assert!(decision.refused.is_empty() && decision.under_way.is_empty());
+            buyer.decide(&mut course).await;
+            assert!(told.try_recv().is_err(), "once is enough");
+        }
+    }
 }
