@@ -47,12 +47,17 @@ impl LaunchKey {
         }
     }
 
-    /// What the taint of its machines says, if they are for a gang.
-    pub fn mark(&self) -> Option<String> {
+    /// The gang that it is for, if it is for one.
+    pub fn gang(&self) -> Option<&GangKey> {
         match &self.purpose {
-            Purpose::Gang(gang) => Some(gang_mark(&gang.namespace, &gang.name)),
+            Purpose::Gang(gang) => Some(gang),
             Purpose::Spare(_) => None,
         }
+    }
+
+    /// What the taint of its machines says, if they are for a gang.
+    pub fn mark(&self) -> Option<String> {
+        self.gang().map(|gang| gang_mark(&gang.namespace, &gang.name))
     }
 }
 
@@ -113,7 +118,7 @@ pub struct Launch {
 impl Launch {
     /// How it stands when it has just been ordered, if a gang waits for it.
     pub fn under_way(&self, now: Timestamp) -> Option<(GangKey, UnderWay)> {
-        let Purpose::Gang(gang) = &self.key.purpose else { return None };
+        let gang = self.key.gang()?;
         let mut machines: BTreeMap<OfferKey, u32> = BTreeMap::new();
         for (offer, _) in &self.machines {
             *machines.entry(offer.clone()).or_default() += 1;

@@ -75,7 +75,7 @@ mod tests {
         memory.idle.insert(all[4].name.clone(), at(900));
         memory.idle.insert(all[5].name.clone(), at(900));
         let release =
-            Release { claim: all[5].name.clone(), node: None, if_empty: true, why: "idle".to_owned() };
+            Release { claim: all[5].name.clone(), node: None, given_up: None, why: "idle".to_owned() };
         let decision = Decision { releases: vec![release], ..Decision::default() };
         let sums = holdings(&all, &decision, &memory);
         let found = sums.values().copied().collect::<Vec<_>>();

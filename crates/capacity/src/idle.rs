@@ -85,7 +85,7 @@ impl Idle {
         self.releases.push(Release {
             claim: Arc::clone(&claim.name),
             node: claim.node.clone(),
-            if_empty: true,
+            given_up: None,
             why: format!("no pods for {idle_seconds} s"),
         });
     }

@@ -20,7 +20,7 @@ use cluster_model::{ClusterState, Gang, GangKey, Node, NodeName};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::{Catalogue, OfferKey};
-use crate::claim::{Claim, LaunchKey, Purpose, by_launch};
+use crate::claim::{Claim, LaunchKey, by_launch};
 use crate::memory::{Memory, Ordered, WaitsForSpot};
 use crate::reserve;
 
@@ -56,15 +56,15 @@ pub struct Follow {
     pub look_again_at: Option<Timestamp>,
 }
 
-/// A machine to give back.
+/// A machine to give back. If somebody is on it by the time it is done, it stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The claim.
     pub claim: Arc<str>,
     /// The node that it became.
     pub node: Option<NodeName>,
-    /// Whether that node must have no pods: for a machine that is only idle.
-    pub if_empty: bool,
+    /// The launch that it is of, if that is given up before its gang has started: all of it stays if the gang was faster.
+    pub given_up: Option<LaunchKey>,
     /// Why.
     pub why: String,
 }
@@ -178,7 +178,7 @@ impl Following<'_> {
 
     /// A gang that tried spot in vain has waited for it since that try began.
     fn begin_patience(&self, key: &LaunchKey, seen: &[&Claim], because_of: &[OfferKey], memory: &mut Memory) {
-        let Purpose::Gang(gang) = &key.purpose else { return };
+        let Some(gang) = key.gang() else { return };
         if because_of.iter().any(|offer| offer.place.is_spot()) {
             let ordered = memory.ordered.get(key).map(|ordered| ordered.at);
             let since = ordered.or_else(|| seen.iter().map(|claim| claim.created).min()).unwrap_or(self.now);
@@ -187,10 +187,11 @@ impl Following<'_> {
     }
 
     fn standing(&self, key: &LaunchKey, seen: &[&Claim], memory: &mut Memory) -> Standing {
-        if memory.given_up.contains(key) {
+        if memory.given_up.contains(key) && !self.is_kept_after_all(key, seen) {
             return Standing::Unwanted("its launch was given up");
         }
-        let Purpose::Gang(gang) = &key.purpose else { return self.of_spares(key, seen, memory) };
+        memory.given_up.remove(key);
+        let Some(gang) = key.gang() else { return self.of_spares(key, seen, memory) };
         let nodes = self.nodes_of(key);
         if nodes.iter().any(|node| is_open(node)) {
             let is_kept = nodes.iter().any(|node| is_reserved(node));
@@ -291,7 +292,7 @@ impl Following<'_> {
     }
 
     fn note_under_way(&mut self, key: &LaunchKey, seen: &[&Claim], memory: &Memory) {
-        let Purpose::Gang(gang) = &key.purpose else { return };
+        let Some(gang) = key.gang() else { return };
         let ordered = memory.ordered.get(key);
         let mut machines: BTreeMap<OfferKey, u32> = BTreeMap::new();
         let offers: Vec<&OfferKey> = match ordered {
@@ -323,11 +324,11 @@ impl Following<'_> {
     }
 
     fn give_back(&mut self, key: &LaunchKey, seen: &[&Claim], why: &str, memory: &mut Memory) {
+        let given_up = key.gang().map(|_| key.clone());
         let release = |claim: &Arc<str>, node: Option<NodeName>| Release {
             claim: Arc::clone(claim),
             node,
-            // Whoever is on it nevertheless is not thrown off.
-            if_empty: true,
+            given_up: given_up.clone(),
             why: why.to_owned(),
         };
         // Orders that were not seen yet may still come.
@@ -338,6 +339,12 @@ impl Following<'_> {
         self.follow.releases.extend(stays.map(|claim| release(&claim.name, claim.node.clone())));
         forget(key, memory);
         memory.given_up.insert(key.clone());
+    }
+
+    /// Whether its gang started on a launch before it could be given up, so that nothing of it was given back.
+    fn is_kept_after_all(&self, key: &LaunchKey, seen: &[&Claim]) -> bool {
+        let gang = key.gang().and_then(|gang| self.state.gang(gang));
+        gang.is_some_and(|gang| self.is_used(gang, key)) && !seen.iter().any(|claim| claim.leaving)
     }
 
     fn is_used(&self, gang: &Gang, key: &LaunchKey) -> bool {

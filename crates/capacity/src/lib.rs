@@ -75,6 +75,8 @@ pub struct Decision {
     pub launches: Vec<Launch>,
     /// Machines to give back.
     pub releases: Vec<Release>,
+    /// Launches for gangs that were given up and have not gone yet, those of this decision among them.
+    pub given_up: BTreeSet<LaunchKey>,
     /// Gangs that leave their machines for cheaper ones, or for room elsewhere.
     pub moves: Vec<Move>,
     /// Nodes that lose the taint of the gang that they were bought for.
@@ -118,6 +120,7 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
     Decision {
         launches,
         releases,
+        given_up: memory.given_up.iter().filter(|key| key.gang().is_some()).cloned().collect(),
         moves: moving.moves,
         opens: follow.opens,
         under_way,

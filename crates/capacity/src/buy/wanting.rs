@@ -49,7 +49,7 @@ pub(super) fn members<'a>(state: &'a ClusterState, gang: &GangKey) -> Vec<&'a Po
 
 /// Whether nodes are what it lacks: room, or room that is not kept for the deadline of another. That others may have to give way
 /// for it some day, or could not all be looked at, is no reason against machines that are there sooner.
-pub(super) fn is_for_nodes(waiting: &WaitingGang) -> bool {
+pub fn is_for_nodes(waiting: &WaitingGang) -> bool {
     let lacks_nodes = |reason: &WaitReason| {
         matches!(
             reason,

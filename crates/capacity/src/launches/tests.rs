@@ -109,6 +109,25 @@ fn when_one_claim_vanishes_all_are_given_back_and_its_offer_is_left_alone() {
 }
 
 #[test]
+fn a_launch_whose_gang_was_faster_than_giving_it_up_is_used() {
+    let mut story = Story::new();
+    story.at(1001);
+    story.boot(0);
+    let late = 1000 + late_after(BOOT_SECONDS).as_secs();
+    assert_eq!(story.at(late).releases.len(), 2);
+    for mut pod in members("train", 2, 8) {
+        pod.node = Some((&*story.claims[0].name).into());
+        story.state.apply(Change::Pod(pod));
+    }
+    story.claims[1].leaving = true;
+    assert_eq!(story.at(late + 1).releases.len(), 1, "one goes already, so they all were given back");
+    story.claims[1].leaving = false;
+    let started = story.at(late + 2);
+    assert_eq!((started.releases.len(), started.opens.len()), (0, 1));
+    assert!(story.memory.given_up.is_empty());
+}
+
+#[test]
 fn a_launch_that_is_late_is_given_back_whole() {
     let mut story = Story::new();
     story.at(1001);

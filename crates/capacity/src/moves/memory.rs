@@ -81,7 +81,7 @@ impl Moves {
         let release = empty.map(|claim| Release {
             claim: Arc::clone(&claim.name),
             node: claim.node.clone(),
-            if_empty: true,
+            given_up: None,
             why: "whoever was on it has moved".to_owned(),
         });
         release.collect()

@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api_types::names::FOR_GANG_TAINT;
+use api_types::names::{FOR_GANG_TAINT, LAUNCH_LABEL};
 use capacity::Decision;
-use capacity::launches::Release;
+use capacity::buy::is_for_nodes;
+use capacity::claim::LaunchKey;
+use capacity::launches::nodes_by_launch;
 use capacity::reserve;
 use cluster_model::plan::{WaitReason, WaitingGang};
 use cluster_model::{Change, Gang, GangKey, Node, NodeName, Pod};
@@ -24,6 +26,8 @@ pub(super) struct Machines {
     kept: BTreeMap<Arc<str>, BTreeSet<NodeName>>,
     /// Nodes that go: nobody is placed on them any more. With each, whether it would take pods else, as it was last seen.
     pub closing: BTreeMap<NodeName, bool>,
+    /// Launches that were given up, by their names: what becomes a node of them goes as well.
+    given_up: BTreeSet<String>,
     /// Gangs that were told to move, and the nodes that are closed for it, until it is known what became of it.
     pub moving: BTreeMap<GangKey, Vec<NodeName>>,
     /// What was decided last about gangs that wait for nodes.
@@ -60,6 +64,9 @@ impl Machines {
     }
 
     fn see(&mut self, node: &mut Node) -> Option<Arc<str>> {
+        if node.labels.get(LAUNCH_LABEL).is_some_and(|launch| self.given_up.contains(&**launch)) {
+            self.closing.entry(node.name.clone()).or_insert(node.schedulable);
+        }
         if let Some(takes_pods) = self.closing.get_mut(&node.name) {
             *takes_pods = std::mem::replace(&mut node.schedulable, false);
         }
@@ -100,8 +107,8 @@ impl Machines {
 }
 
 impl Planner {
-    /// Adds what is known of machines to the reasons of those who wait: whose machines are coming waits for them before all else.
-    /// If they have become more, somebody may need machines about whom nothing is decided yet.
+    /// Adds what is known of machines to the reasons of those who wait; who lacks nothing else than machines that are coming waits
+    /// for them before all. If they have become more, somebody may need machines about whom nothing is decided yet.
     pub(super) fn add_machines(&mut self, waiting: &mut [WaitingGang]) {
         let before = std::mem::replace(&mut self.machines.waiting, waiting.len());
         if let Some(backend) = self.outputs.machines.as_ref().filter(|_| waiting.len() > before) {
@@ -112,7 +119,7 @@ impl Planner {
         }
         for gang in waiting {
             match self.machines.said.get(&gang.gang) {
-                Some(Said::Reason(coming @ WaitReason::MachinesComing { .. })) => {
+                Some(Said::Reason(coming @ WaitReason::MachinesComing { .. })) if is_for_nodes(gang) => {
                     gang.reasons.insert(0, coming.clone());
                 }
                 Some(Said::Reason(reason)) => gang.reasons.push(reason.clone()),
@@ -154,8 +161,10 @@ impl Planner {
         for launch in &decision.launches {
             backend.order(launch, &decided.catalogue);
         }
+        let kept = self.give_up(&decision.given_up);
         for release in &decision.releases {
-            if self.may_go(release) {
+            let is_kept = release.given_up.as_ref().is_some_and(|launch| kept.contains(launch));
+            if !is_kept && release.node.as_ref().is_none_or(|node| self.is_empty(node)) {
                 if let Some(node) = &release.node {
                     self.close(node);
                     // It goes, whatever becomes of who moves off it.
@@ -176,11 +185,36 @@ impl Planner {
         }
     }
 
-    /// Whether a machine that is only idle is so still.
-    fn may_go(&self, release: &Release) -> bool {
-        let node = release.node.as_ref().filter(|_| release.if_empty);
-        let Some(node) = node.and_then(|node| self.state.node_id(node)) else { return true };
-        !self.state.node(node).pods().any(|pod| self.state.pod(pod).pod().ours)
+    /// Closes the nodes of launches that are given up: those that are known, of which the claims may not have heard yet, and those
+    /// that are to come. Returns the launches that stay, because somebody was placed on them after it was decided.
+    fn give_up<'a>(&mut self, launches: &'a BTreeSet<LaunchKey>) -> BTreeSet<&'a LaunchKey> {
+        self.machines.given_up.clear();
+        if launches.is_empty() {
+            return BTreeSet::new();
+        }
+        let mut nodes = nodes_by_launch(&self.state);
+        let (mut kept, mut leaving) = (BTreeSet::new(), Vec::new());
+        for launch in launches {
+            let name = launch.name();
+            let known = nodes.remove(name.as_str()).unwrap_or_default();
+            if known.iter().all(|node| self.is_empty(&node.name)) {
+                leaving.extend(known.into_iter().map(|node| node.name.clone()));
+                self.machines.given_up.insert(name);
+            } else {
+                kept.insert(launch);
+            }
+        }
+        leaving.retain(|node| !self.machines.closing.contains_key(node));
+        for node in &leaving {
+            self.close(node);
+        }
+        kept
+    }
+
+    /// Whether nobody of ours is on a node.
+    fn is_empty(&self, node: &NodeName) -> bool {
+        let node = self.state.node_id(node).map(|id| self.state.node(id));
+        node.is_none_or(|node| !node.pods().any(|pod| self.state.pod(pod).pod().ours))
     }
 
     /// Nobody is placed on a node any more.
@@ -234,9 +268,10 @@ mod tests {
     use std::time::Duration;
 
     use api_types::machine_type::CapacityType;
+    use api_types::names::LAUNCH_LABEL;
     use capacity::Decision;
     use capacity::catalogue::{Catalogue, OfferPlace};
-    use capacity::claim::{Claim, Launch};
+    use capacity::claim::{Claim, Launch, LaunchKey, Purpose};
     use capacity::launches::Release;
     use capacity::reserve;
     use cluster_model::plan::{WaitReason, WaitingGang};
@@ -307,10 +342,31 @@ mod tests {
         Decided { decision, catalogue: Arc::default() }
     }
 
-    fn release(if_empty: bool) -> Decision {
-        let node = Some("one".into());
-        let release = Release { claim: "claim".into(), node, if_empty, why: "idle".to_owned() };
-        Decision { releases: vec![release], ..Decision::default() }
+    fn release() -> Decision {
+        let (claim, node, why) = ("claim".into(), Some("one".into()), "idle".to_owned());
+        Decision { releases: vec![Release { claim, node, given_up: None, why }], ..Decision::default() }
+    }
+
+    /// A launch of two machines that is given up; their claims have not heard of their nodes yet.
+    fn give_up() -> Decision {
+        let launch = LaunchKey { purpose: Purpose::Gang(gang()), number: 7 };
+        let release = |claim: &str| {
+            let (claim, given_up, why) = (claim.into(), Some(launch.clone()), "late".to_owned());
+            Release { claim, node: None, given_up, why }
+        };
+        let releases = vec![release("claim-0"), release("claim-1")];
+        Decision { releases, given_up: [launch].into(), ..Decision::default() }
+    }
+
+    fn of_launch(name: &str) -> Change {
+        let Change::Node(mut node) = node(name, true) else { unreachable!("it is a node") };
+        let launch = LaunchKey { purpose: Purpose::Gang(gang()), number: 7 }.name();
+        node.labels.insert(LAUNCH_LABEL.into(), launch.as_str().into());
+        Change::Node(node)
+    }
+
+    fn takes_pods(planner: &Planner, node: &str) -> bool {
+        planner.state.node_object(&node.into()).expect("it is there").schedulable
     }
 
     fn with_backend() -> (Planner, Arc<Asked>) {
@@ -353,15 +409,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whose_machines_are_coming_waits_for_them_before_all_else() {
+    async fn who_lacks_only_machines_that_are_coming_waits_for_them_before_all() {
         let (mut planner, _) = with_backend();
-        let ready_by = Timestamp::MAX;
-        let coming = WaitReason::MachinesComing { machines: 2, ready_by };
+        let coming = WaitReason::MachinesComing { machines: 2, ready_by: Timestamp::MAX };
         let refused = WaitReason::NoMachines { why: "none suits".into() };
-        for (said, codes) in [(coming, ["MachinesComing", "NoQueue"]), (refused, ["NoQueue", "NoMachines"])] {
-            planner.machines.said = [(gang(), Said::Reason(said))].into();
-            let reasons = vec![WaitReason::NoQueue { namespace: "team".into() }];
-            let mut waiting = [WaitingGang { gang: gang(), run: None, first_pod: pod(&gang()).key, reasons }];
+        let nodes = WaitReason::NoSuchGpuType { gpu_type: None };
+        let queue = WaitReason::NoQueue { namespace: "team".into() };
+        for (said, reason, codes) in [
+            (&coming, &nodes, ["MachinesComing", "NoSuchGpuType"]),
+            (&coming, &queue, ["NoQueue", "MachinesComing"]),
+            (&refused, &nodes, ["NoSuchGpuType", "NoMachines"]),
+        ] {
+            planner.machines.said = [(gang(), Said::Reason(said.clone()))].into();
+            let (run, first_pod, reasons) = (None, pod(&gang()).key, vec![reason.clone()]);
+            let mut waiting = [WaitingGang { gang: gang(), run, first_pod, reasons }];
             planner.add_machines(&mut waiting);
             assert_eq!(waiting[0].reasons.iter().map(WaitReason::code).collect::<Vec<_>>(), codes);
         }
@@ -399,29 +460,47 @@ mod tests {
     async fn nobody_is_placed_on_a_machine_that_goes() {
         let (mut planner, asked) = with_backend();
         planner.apply(node("one", false));
-        planner.carry_out(&decided(release(true)));
+        planner.carry_out(&decided(release()));
         assert_eq!(asked.take(), ["give back claim"]);
-        let takes_pods = |planner: &Planner| {
-            let node = planner.state.node_object(&"one".into());
-            node.expect("it is there").schedulable
-        };
-        assert!(!takes_pods(&planner));
+        assert!(!takes_pods(&planner, "one"));
         planner.apply(node("one", false));
-        assert!(!takes_pods(&planner), "also when it is seen again");
+        assert!(!takes_pods(&planner, "one"), "also when it is seen again");
         planner.apply(Change::NodeGone("one".into()));
         planner.apply(node("one", false));
-        assert!(takes_pods(&planner), "another one has its name");
+        assert!(takes_pods(&planner, "one"), "another one has its name");
     }
 
     #[tokio::test]
-    async fn a_machine_that_has_pods_again_stays_unless_its_launch_has_failed() {
+    async fn nobody_is_placed_on_a_launch_that_was_given_up_though_its_claims_do_not_know_their_nodes() {
+        let (mut planner, asked) = with_backend();
+        planner.apply(of_launch("one"));
+        planner.carry_out(&decided(give_up()));
+        assert_eq!(asked.take(), ["give back claim-0", "give back claim-1"]);
+        planner.apply(of_launch("two"));
+        assert!(!takes_pods(&planner, "one") && !takes_pods(&planner, "two"));
+        planner.carry_out(&decided(Decision::default()));
+        planner.apply(of_launch("three"));
+        assert!(takes_pods(&planner, "three"), "it has gone, and is forgotten");
+    }
+
+    #[tokio::test]
+    async fn a_launch_that_its_gang_was_placed_on_meanwhile_is_not_given_up() {
+        let (mut planner, asked) = with_backend();
+        planner.apply(of_launch("one"));
+        planner.apply(Change::Pod(Pod { node: Some("one".into()), ..pod(&gang()) }));
+        planner.carry_out(&decided(give_up()));
+        assert!(asked.take().is_empty());
+        planner.apply(of_launch("two"));
+        assert!(takes_pods(&planner, "one") && takes_pods(&planner, "two"));
+    }
+
+    #[tokio::test]
+    async fn a_machine_that_has_pods_again_stays() {
         let (mut planner, asked) = with_backend();
         planner.apply(node("one", false));
         planner.apply(Change::Pod(Pod { node: Some("one".into()), ..pod(&gang()) }));
-        planner.carry_out(&decided(release(true)));
+        planner.carry_out(&decided(release()));
         assert!(asked.take().is_empty());
-        planner.carry_out(&decided(release(false)));
-        assert_eq!(asked.take(), ["give back claim"]);
     }
 
     #[tokio::test]
