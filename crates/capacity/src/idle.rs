@@ -103,7 +103,7 @@ fn is_open(state: &ClusterState, node: Option<&NodeName>) -> bool {
 }
 
 /// Whether no pod of ours is on the node, nor meant for it. What runs on every node does not count.
-pub(crate) fn is_empty(state: &ClusterState, node: Option<&NodeName>) -> bool {
+pub fn is_empty(state: &ClusterState, node: Option<&NodeName>) -> bool {
     let Some(node) = node.and_then(|name| state.node_id(name)) else { return true };
     !state.node(node).pods().any(|pod| state.pod(pod).pod().ours)
 }

@@ -8,6 +8,7 @@ use api_types::names::{FOR_GANG_TAINT, LAUNCH_LABEL};
 use capacity::Decision;
 use capacity::buy::is_for_nodes;
 use capacity::claim::LaunchKey;
+use capacity::idle::is_empty;
 use capacity::launches::nodes_by_launch;
 use capacity::reserve;
 use cluster_model::plan::{WaitReason, WaitingGang};
@@ -164,7 +165,7 @@ impl Planner {
         let kept = self.give_up(&decision.given_up);
         for release in &decision.releases {
             let is_kept = release.given_up.as_ref().is_some_and(|launch| kept.contains(launch));
-            if !is_kept && release.node.as_ref().is_none_or(|node| self.is_empty(node)) {
+            if !is_kept && is_empty(&self.state, release.node.as_ref()) {
                 if let Some(node) = &release.node {
                     self.close(node);
                     // It goes, whatever becomes of who moves off it.
@@ -197,7 +198,7 @@ impl Planner {
         for launch in launches {
             let name = launch.name();
             let known = nodes.remove(name.as_str()).unwrap_or_default();
-            if known.iter().all(|node| self.is_empty(&node.name)) {
+            if known.iter().all(|node| is_empty(&self.state, Some(&node.name))) {
                 leaving.extend(known.into_iter().map(|node| node.name.clone()));
                 self.machines.given_up.insert(name);
             } else {
@@ -209,12 +210,6 @@ impl Planner {
             self.close(node);
         }
         kept
-    }
-
-    /// Whether nobody of ours is on a node.
-    fn is_empty(&self, node: &NodeName) -> bool {
-        let node = self.state.node_id(node).map(|id| self.state.node(id));
-        node.is_none_or(|node| !node.pods().any(|pod| self.state.pod(pod).pod().ours))
     }
 
     /// Nobody is placed on a node any more.
