@@ -2,14 +2,14 @@
 //! own path and kube-scheduler.
 //!
 //! ```text
-//!   16 slots ─► gang ─► try 1 ─ fault? ─► given back ─► try 2 … ─► started whole ─► its machines are gone ─► next gang
-//!                         └─ drawn by (seed, gang, try): the same on both sides
+//!   8 slots ─► gang ─► try 1 ─ fault? ─► given back ─► try 2 … ─► started whole ─► its machines are gone ─► next gang
+//!                        └─ drawn by (seed, gang, try): the same on both sides
 //! ```
 //!
 //! A **try** of ours is a launch. On Karpenter's own path the first try is all of a gang's claims, and each claim that replaces
 //! one is another. Of all tries 30 % meet one fault: no stock, a boot of ten minutes, a machine that never registers, one that
 //! vanishes while it boots. A slot has a machine type of its own and waits until its machines are gone, so that no gang
-//! inherits machines of another. More slots than these, and two cores are too few for the API server.
+//! inherits machines of another.
 //!
 //! | figure | |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! `cargo xtask bench capacity [PART…]`: machines bought through real Karpenter, with a cloud that misbehaves.
 //!
 //! ```text
-//!   gangs     200 gangs of 2 to 16 nodes, 16 at a time; of their tries 30 % meet a fault. The same through Karpenter's own path
+//!   gangs     200 gangs of 2 to 16 nodes, 8 at a time; of their tries 30 % meet a fault. The same through Karpenter's own path
 //!   scaleup   800 pods of one GPU from no node at all, beside Karpenter with kube-scheduler
 //!   kills     SIGKILL of the scheduler at every step of a launch
 //!   notices   100 machines are taken back under running gangs

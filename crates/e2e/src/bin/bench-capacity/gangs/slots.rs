@@ -16,8 +16,9 @@ use tokio::time::Instant;
 use super::Gang;
 use crate::Size;
 
-/// Some 140 machines.
-pub const SLOTS: usize = 16;
+/// Some 70 machines. Two cores serve twice as many, but a rented machine may be slowed down when both are busy for ten minutes,
+/// and a scheduler that the API server does not answer gives nothing back.
+pub const SLOTS: usize = 8;
 /// In a rehearsal, which may run beside other work.
 const SLOTS_REHEARSED: usize = 4;
 /// Between two looks: more often, and looking would be a load of its own.
