@@ -56,7 +56,7 @@ pub struct Follow {
     pub look_again_at: Option<Timestamp>,
 }
 
-/// A machine to give back. If somebody is on it by the time it is done, it stays.
+/// A machine to give back. If somebody is on its node by the time it is done, it stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The claim.
@@ -101,7 +101,7 @@ pub fn follow(
     let nodes = nodes_by_launch(state);
     let mut following = Following { state, catalogue, nodes, now, follow: Follow::default() };
     let mut launches = by_launch(claims);
-    memory.given_up.retain(|key| launches.contains_key(key));
+    memory.given_up.retain(|key| launches.get(key).is_some_and(|seen| seen.iter().any(|it| goes(key, it))));
     let ordered: Vec<LaunchKey> = memory.ordered.keys().cloned().collect();
     for key in &ordered {
         let seen = launches.remove(key).unwrap_or_default();
@@ -156,7 +156,8 @@ impl Following<'_> {
                 let reserved = self.nodes_of(key).iter().filter(|node| is_reserved(node));
                 let reserved: Vec<NodeName> = reserved.map(|node| node.name.clone()).collect();
                 self.follow.opens.extend(reserved);
-                for claim in seen {
+                // One that its gang did not wait for may still be the one that failed.
+                for claim in seen.iter().filter(|claim| claim.ready) {
                     memory.worked(&claim.offer);
                 }
                 forget(key, memory);
@@ -197,9 +198,9 @@ impl Following<'_> {
             let is_kept = nodes.iter().any(|node| is_reserved(node));
             return if is_kept { Standing::Used } else { Standing::Over };
         }
-        let Some(waits) = self.state.gang(gang) else { return Standing::Unwanted("its gang is no more") };
-        if waits.members().any(|pod| self.state.pod(pod).at().is_some()) {
-            return if self.is_used(waits, key) {
+        let Some(members) = self.state.gang(gang) else { return Standing::Unwanted("its gang is no more") };
+        if !waits(self.state, gang) {
+            return if self.is_used(members, key) {
                 Standing::Used
             } else {
                 Standing::Unwanted("its gang has started elsewhere")
@@ -335,8 +336,8 @@ impl Following<'_> {
         let unseen = memory.ordered.get(key).into_iter().flat_map(Ordered::names);
         let unseen = unseen.filter(|name| seen.iter().all(|claim| claim.name != *name));
         self.follow.releases.extend(unseen.map(|name| release(&name, None)).collect::<Vec<_>>());
-        let stays = seen.iter().filter(|claim| !claim.leaving);
-        self.follow.releases.extend(stays.map(|claim| release(&claim.name, claim.node.clone())));
+        let going = seen.iter().filter(|claim| goes(key, claim) && !claim.leaving);
+        self.follow.releases.extend(going.map(|claim| release(&claim.name, claim.node.clone())));
         forget(key, memory);
         memory.given_up.insert(key.clone());
     }
@@ -358,6 +359,16 @@ impl Following<'_> {
     fn nodes_of(&self, key: &LaunchKey) -> &[&Node] {
         self.nodes.get(key.name().as_str()).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Whether nobody of a gang is placed yet: only then are machines bought for it.
+pub fn waits(state: &ClusterState, gang: &GangKey) -> bool {
+    state.gang(gang).is_some_and(|gang| gang.members().all(|pod| state.pod(pod).at().is_none()))
+}
+
+/// Whether a machine of a launch that is given up goes. Spares are for everybody, each for itself: one that is ready stays.
+fn goes(launch: &LaunchKey, claim: &Claim) -> bool {
+    launch.gang().is_some() || !claim.ready
 }
 
 fn is_ignored(seen: &[&Claim]) -> bool {

@@ -254,7 +254,6 @@ mod tests {
         }
     }
 
-    // On the real clock, by which the next try is due.
     #[tokio::test]
     async fn a_write_that_panics_is_tried_again_and_holds_up_no_other() {
         let tries = Arc::<AtomicUsize>::default();

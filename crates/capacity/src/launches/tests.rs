@@ -25,6 +25,16 @@ impl Story {
         Self { state: state(members("train", 2, 8)), memory, claims: claims(&launch), launch }
     }
 
+    /// The same two machines as spares, which nobody waits for.
+    fn of_spares() -> Self {
+        let mut story = Self::new();
+        story.launch.key.purpose = Purpose::Spare("h100".into());
+        story.memory = Memory::default();
+        ordered(&mut story.memory, &story.launch);
+        story.claims = claims(&story.launch);
+        story
+    }
+
     fn at(&mut self, second: i64) -> Follow {
         let catalogue = catalogue([machine("h100")]);
         follow(&self.state, &catalogue, &self.claims, &mut self.memory, at(second))
@@ -111,6 +121,7 @@ fn when_one_claim_vanishes_all_are_given_back_and_its_offer_is_left_alone() {
 #[test]
 fn a_launch_whose_gang_was_faster_than_giving_it_up_is_used() {
     let mut story = Story::new();
+    story.claims[1].offer = offer_key("h100", "b");
     story.at(1001);
     story.boot(0);
     let late = 1000 + late_after(BOOT_SECONDS).as_secs();
@@ -125,6 +136,7 @@ fn a_launch_whose_gang_was_faster_than_giving_it_up_is_used() {
     let started = story.at(late + 2);
     assert_eq!((started.releases.len(), started.opens.len()), (0, 1));
     assert!(story.memory.given_up.is_empty());
+    assert!(story.memory.shuns(&offer_key("h100", "b"), at(late + 2)).is_some(), "it was late all the same");
 }
 
 #[test]
@@ -199,13 +211,7 @@ fn a_new_leader_goes_on_with_a_whole_launch_and_gives_back_one_in_part() {
 
 #[test]
 fn spares_that_are_ready_are_ordinary_machines() {
-    let mut launch = launch("train", 1000, 2);
-    launch.key.purpose = Purpose::Spare("h100".into());
-    let mut story = Story::new();
-    story.memory = Memory::default();
-    ordered(&mut story.memory, &launch);
-    story.claims = claims(&launch);
-    story.launch = launch;
+    let mut story = Story::of_spares();
     assert!(story.at(1001).look_again_at.is_some());
     for claim in &mut story.claims {
         claim.ready = true;
@@ -214,6 +220,20 @@ fn spares_that_are_ready_are_ordinary_machines() {
     assert!(story.memory.ordered.is_empty());
     story.claims[0].leaving = true;
     assert_eq!(story.at(1020), Follow::default(), "one of them may go without the other");
+}
+
+#[test]
+fn a_spare_that_is_ready_stays_though_another_one_is_late() {
+    let mut story = Story::of_spares();
+    story.at(1001);
+    story.boot(0);
+    let late = 1000 + late_after(BOOT_SECONDS).as_secs();
+    let given_back = [story.launch.claim_name(1).to_string()];
+    assert_eq!(names(&story.at(late).releases), given_back);
+    assert_eq!(names(&story.at(late + 1).releases), given_back, "until it is gone");
+    story.claims.remove(1);
+    assert_eq!(story.at(late + 2), Follow::default());
+    assert!(story.memory.given_up.is_empty(), "more spares may be bought");
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use api_types::names::{FOR_GANG_TAINT, LAUNCH_LABEL};
 use capacity::Decision;
 use capacity::buy::is_for_nodes;
-use capacity::claim::LaunchKey;
+use capacity::claim::{Launch, LaunchKey};
 use capacity::idle::is_empty;
-use capacity::launches::nodes_by_launch;
+use capacity::launches::{nodes_by_launch, waits};
 use capacity::reserve;
 use cluster_model::plan::{WaitReason, WaitingGang};
 use cluster_model::{Change, Gang, GangKey, Node, NodeName, Pod};
@@ -159,10 +159,12 @@ impl Planner {
         self.machines.said = said(decision);
         // Those who wait are told something new.
         self.asked_at = self.asked_at.or_else(|| Some(Instant::now()));
-        for launch in &decision.launches {
+        let kept = self.give_up(&decision.given_up);
+        // Who was placed meanwhile needs no machines.
+        let is_needed = |launch: &&Launch| launch.key.gang().is_none_or(|gang| waits(&self.state, gang));
+        for launch in decision.launches.iter().filter(is_needed) {
             backend.order(launch, &decided.catalogue);
         }
-        let kept = self.give_up(&decision.given_up);
         for release in &decision.releases {
             let is_kept = release.given_up.as_ref().is_some_and(|launch| kept.contains(launch));
             if !is_kept && is_empty(&self.state, release.node.as_ref()) {
@@ -353,6 +355,14 @@ mod tests {
         Decision { releases, given_up: [launch].into(), ..Decision::default() }
     }
 
+    /// The same, and another one in its place.
+    fn try_again() -> Decision {
+        let key = LaunchKey { purpose: Purpose::Gang(gang()), number: 8 };
+        let (machines, ready_by) = (Vec::new(), Timestamp::MAX);
+        let launch = Launch { key, machines, ready_by, price_micros: 0, why: String::new() };
+        Decision { launches: vec![launch], ..give_up() }
+    }
+
     fn of_launch(name: &str) -> Change {
         let Change::Node(mut node) = node(name, true) else { unreachable!("it is a node") };
         let launch = LaunchKey { purpose: Purpose::Gang(gang()), number: 7 }.name();
@@ -469,8 +479,9 @@ mod tests {
     async fn nobody_is_placed_on_a_launch_that_was_given_up_though_its_claims_do_not_know_their_nodes() {
         let (mut planner, asked) = with_backend();
         planner.apply(of_launch("one"));
-        planner.carry_out(&decided(give_up()));
-        assert_eq!(asked.take(), ["give back claim-0", "give back claim-1"]);
+        planner.apply(Change::Pod(pod(&gang())));
+        planner.carry_out(&decided(try_again()));
+        assert_eq!(asked.take(), ["order for gang ns/train", "give back claim-0", "give back claim-1"]);
         planner.apply(of_launch("two"));
         assert!(!takes_pods(&planner, "one") && !takes_pods(&planner, "two"));
         planner.carry_out(&decided(Decision::default()));
@@ -483,8 +494,8 @@ mod tests {
         let (mut planner, asked) = with_backend();
         planner.apply(of_launch("one"));
         planner.apply(Change::Pod(Pod { node: Some("one".into()), ..pod(&gang()) }));
-        planner.carry_out(&decided(give_up()));
-        assert!(asked.take().is_empty());
+        planner.carry_out(&decided(try_again()));
+        assert!(asked.take().is_empty(), "nor is another one ordered");
         planner.apply(of_launch("two"));
         assert!(takes_pods(&planner, "one") && takes_pods(&planner, "two"));
     }
