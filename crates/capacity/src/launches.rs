@@ -199,7 +199,7 @@ impl Following<'_> {
             return if is_kept { Standing::Used } else { Standing::Over };
         }
         let Some(members) = self.state.gang(gang) else { return Standing::Unwanted("its gang is no more") };
-        if !waits(self.state, gang) {
+        if !waits_for_machines(self.state, gang) {
             return if self.is_used(members, key) {
                 Standing::Used
             } else {
@@ -362,7 +362,7 @@ impl Following<'_> {
 }
 
 /// Whether nobody of a gang is placed yet: only then are machines bought for it.
-pub fn waits(state: &ClusterState, gang: &GangKey) -> bool {
+pub fn waits_for_machines(state: &ClusterState, gang: &GangKey) -> bool {
     state.gang(gang).is_some_and(|gang| gang.members().all(|pod| state.pod(pod).at().is_none()))
 }
 

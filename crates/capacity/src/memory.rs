@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::catalogue::OfferKey;
 use crate::claim::{Claim, Launch, LaunchKey};
 use crate::interruptions::Interruptions;
+use crate::launches::waits_for_machines;
 use crate::moves::memory::Moves;
 
 /// After its first failure an offer is left alone for so long; twice as long after each further one …
@@ -146,9 +147,7 @@ impl Memory {
     /// Takes in who waits for spot; whoever has started is forgotten.
     pub fn remember_waits(&mut self, waits: BTreeMap<GangKey, WaitsForSpot>, state: &ClusterState) {
         self.waits_for_spot.extend(waits);
-        let has_started =
-            |gang: &cluster_model::Gang| gang.members().any(|pod| state.pod(pod).at().is_some());
-        self.waits_for_spot.retain(|gang, _| state.gang(gang).is_some_and(|gang| !has_started(gang)));
+        self.waits_for_spot.retain(|gang, _| waits_for_machines(state, gang));
     }
 
     /// When the next offer is worth a try again.

@@ -9,7 +9,7 @@ use capacity::Decision;
 use capacity::buy::is_for_nodes;
 use capacity::claim::{Launch, LaunchKey};
 use capacity::idle::is_empty;
-use capacity::launches::{nodes_by_launch, waits};
+use capacity::launches::{nodes_by_launch, waits_for_machines};
 use capacity::reserve;
 use cluster_model::plan::{WaitReason, WaitingGang};
 use cluster_model::{Change, Gang, GangKey, Node, NodeName, Pod};
@@ -161,7 +161,8 @@ impl Planner {
         self.asked_at = self.asked_at.or_else(|| Some(Instant::now()));
         let kept = self.give_up(&decision.given_up);
         // Who was placed meanwhile needs no machines.
-        let is_needed = |launch: &&Launch| launch.key.gang().is_none_or(|gang| waits(&self.state, gang));
+        let is_needed =
+            |launch: &&Launch| launch.key.gang().is_none_or(|gang| waits_for_machines(&self.state, gang));
         for launch in decision.launches.iter().filter(is_needed) {
             backend.order(launch, &decided.catalogue);
         }
