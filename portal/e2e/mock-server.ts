@@ -22,7 +22,7 @@ import {
 export const TOKEN = "a-token-that-the-mock-accepts";
 const SESSION = "__Host-warpyard-session=mock";
 
-// As in crates/api-server/src/security_headers.rs.
+// As in crates/services/api-server/src/security_headers.rs.
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
   "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";

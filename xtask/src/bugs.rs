@@ -2,7 +2,7 @@
 //! must find it. Bugs of plans are found by `plan-check`, bugs of the rules on nodes by the oracle. The product itself has no
 //! switch for any of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -29,7 +29,7 @@ struct Suite {
 
 const SUITES: [Suite; 2] = [
     Suite {
-        patches: "crates/placement/tests/bugs",
+        patches: "crates/decisions/placement/tests/bugs",
         figure: "judge.seeded_bugs_caught",
         cases: 1_000,
         command: |cases| {
@@ -38,7 +38,7 @@ const SUITES: [Suite; 2] = [
         },
     },
     Suite {
-        patches: "crates/filter-fuzz/tests/bugs",
+        patches: "crates/testing/filter-fuzz/tests/bugs",
         figure: "oracle.seeded_bugs_caught",
         // As many as CI compares.
         cases: 2_000,
@@ -175,22 +175,24 @@ fn judge(scratch: &Path, command: &[String]) -> anyhow::Result<Outcome> {
 struct Copy {
     root: PathBuf,
     scratch: PathBuf,
-    crates: BTreeSet<String>,
+    /// Where each crate is, below the root.
+    crates: BTreeMap<String, PathBuf>,
 }
 
 impl Copy {
     fn new(root: &Path, scratch: &Path) -> anyhow::Result<Self> {
         let workspace = fs::read_to_string(root.join("Cargo.toml")).context("failed to read Cargo.toml")?;
-        let mut crates = BTreeSet::new();
+        let mut crates = BTreeMap::new();
         let mut open = PACKAGES.map(ToOwned::to_owned).to_vec();
         while let Some(name) = open.pop() {
-            let manifest = root.join("crates").join(&name).join("Cargo.toml");
+            let folder = folder_of(&workspace, &name).with_context(|| format!("Cargo.toml has no {name}"))?;
+            let manifest = root.join(&folder).join("Cargo.toml");
             let manifest = fs::read_to_string(&manifest)
                 .with_context(|| format!("failed to read {}", manifest.display()))?;
             let named = manifest.lines().filter_map(|line| line.split_once(".workspace").map(|it| it.0));
-            let ours = |name: &&str| workspace.contains(&format!("\n{name} = {{ path = "));
-            open.extend(named.filter(ours).map(ToOwned::to_owned).filter(|name| !crates.contains(name)));
-            crates.insert(name);
+            let ours = named.filter(|name| folder_of(&workspace, name).is_some());
+            open.extend(ours.map(ToOwned::to_owned).filter(|name| !crates.contains_key(name)));
+            crates.insert(name, folder);
         }
         Ok(Self { root: root.to_owned(), scratch: scratch.to_owned(), crates })
     }
@@ -199,7 +201,8 @@ impl Copy {
     fn refresh(&self) -> anyhow::Result<()> {
         let workspace = fs::read_to_string(self.root.join("Cargo.toml"))?;
         let rest = workspace.find("[workspace.package]").context("Cargo.toml has no [workspace.package]")?;
-        let members: Vec<String> = self.crates.iter().map(|name| format!("\"crates/{name}\"")).collect();
+        let members: Vec<String> =
+            self.crates.values().map(|folder| format!("\"{}\"", folder.display())).collect();
         let manifest = format!(
             "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n{}",
             members.join(", "),
@@ -209,16 +212,15 @@ impl Copy {
         if !self.scratch.join("Cargo.lock").exists() {
             write(&self.scratch.join("Cargo.lock"), &fs::read(self.root.join("Cargo.lock"))?)?;
         }
-        for name in &self.crates {
-            let part = Path::new("crates").join(name);
+        for part in self.crates.values() {
             for folder in ["src", "tests", "examples", "cases"] {
                 let folder = part.join(folder);
                 if self.root.join(&folder).exists() {
                     mirror(&self.root.join(&folder), &self.scratch.join(&folder))?;
                 }
             }
-            let manifest = fs::read_to_string(self.root.join(&part).join("Cargo.toml"))?;
-            write(&self.scratch.join(&part).join("Cargo.toml"), Self::manifest(&manifest).as_bytes())?;
+            let manifest = fs::read_to_string(self.root.join(part).join("Cargo.toml"))?;
+            write(&self.scratch.join(part).join("Cargo.toml"), Self::manifest(&manifest).as_bytes())?;
         }
         Ok(())
     }
@@ -239,6 +241,12 @@ impl Copy {
         }
         kept
     }
+}
+
+/// Where a crate of ours is, by the workspace's table of dependencies.
+fn folder_of(workspace: &str, name: &str) -> Option<PathBuf> {
+    let (_, rest) = workspace.split_once(&format!("\n{name} = {{ path = \""))?;
+    Some(PathBuf::from(rest.split_once('"')?.0))
 }
 
 /// Copies a folder, and removes what is not in it.

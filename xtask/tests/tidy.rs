@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
 use xtask::codegen::generated_files;
 use xtask::commands::repository_root;
 
@@ -30,19 +30,37 @@ const IMPURE: &[&str] = &[
     "uuid",
 ];
 
+/// The folders of `crates/`, from the ground up: a crate links only its own layer and those before it.
+const LAYERS: [&str; 5] = ["foundation", "decisions", "edges", "services", "testing"];
+/// The layers in which the same input gives the same output.
+const PURE_LAYERS: [&str; 2] = ["foundation", "decisions"];
+
 #[test]
-fn pure_crates_see_no_runtime_client_clock_or_os_randomness() {
+fn every_crate_is_in_a_layer_and_links_only_its_own_and_those_below() {
     let metadata = metadata();
-    let pure: Vec<_> = metadata
-        .workspace_packages()
-        .into_iter()
-        .filter(|package| is_marked_pure(&package.metadata))
-        .collect();
-    let names: BTreeSet<&str> = pure.iter().map(|package| package.name.as_str()).collect();
-    for expected in ["api-types", "cluster-convert", "cluster-model", "costing", "placement", "plan-check"] {
-        assert!(names.contains(expected), "{expected} must say `[package.metadata.warpyard] pure = true`");
+    let height = |layer: &str| LAYERS.iter().position(|it| *it == layer);
+    let layers: BTreeMap<String, String> =
+        crates_with_layers(&metadata).map(|(package, layer)| (package.name.to_string(), layer)).collect();
+    for (package, layer) in crates_with_layers(&metadata) {
+        let own = height(&layer)
+            .unwrap_or_else(|| panic!("{} is in crates/{layer}/, which is none of {LAYERS:?}", package.name));
+        for dependency in package.dependencies.iter().filter(|it| it.kind == DependencyKind::Normal) {
+            let Some(linked) = layers.get(&dependency.name) else { continue };
+            assert!(
+                height(linked) <= Some(own),
+                "{} of the layer `{layer}` links {} of `{linked}`, which is above it",
+                package.name,
+                dependency.name,
+            );
+        }
     }
-    for package in pure {
+}
+
+#[test]
+fn pure_layers_see_no_runtime_client_clock_or_os_randomness() {
+    let metadata = metadata();
+    let pure = crates_with_layers(&metadata).filter(|(_, layer)| PURE_LAYERS.contains(&layer.as_str()));
+    for (package, _) in pure {
         let reached = normal_dependencies(&metadata, &package.id);
         let impure: Vec<_> = IMPURE.iter().filter(|name| reached.contains(**name)).collect();
         assert!(
@@ -53,6 +71,16 @@ fn pure_crates_see_no_runtime_client_clock_or_os_randomness() {
             impure[0],
         );
     }
+    // What the standard library offers is forbidden by a clippy.toml, which a crate's own would hide.
+    for layer in PURE_LAYERS {
+        let rules = repository_root().join("crates").join(layer).join("clippy.toml");
+        let rules = fs::read_to_string(&rules).expect("a pure layer has a clippy.toml");
+        assert!(rules.contains("std::time::Instant::now"), "crates/{layer}/clippy.toml allows clocks");
+    }
+    let own = project_files().into_iter().find(|path| {
+        path.file_name().is_some_and(|name| name == "clippy.toml") && path.components().count() == 4
+    });
+    assert_eq!(own, None, "a crate's own clippy.toml hides the rules of its layer");
 }
 
 #[test]
@@ -290,8 +318,13 @@ fn metadata() -> Metadata {
     MetadataCommand::new().current_dir(repository_root()).exec().expect("cargo metadata works")
 }
 
-fn is_marked_pure(metadata: &serde_json::Value) -> bool {
-    metadata.pointer("/warpyard/pure").and_then(serde_json::Value::as_bool).unwrap_or(false)
+/// Every crate of `crates/`, with the folder it is in.
+fn crates_with_layers(metadata: &Metadata) -> impl Iterator<Item = (&Package, String)> {
+    let crates = repository_root().join("crates");
+    metadata.workspace_packages().into_iter().filter_map(move |package| {
+        let folder = package.manifest_path.as_std_path().strip_prefix(&crates).ok()?;
+        Some((package, folder.iter().next()?.to_string_lossy().into_owned()))
+    })
 }
 
 /// Names of everything that `package` links, itself left out; what only tests or build scripts use does not count.

@@ -33,7 +33,7 @@ const RECLAIM_COUNTED_MAX: usize = 10_000;
 /// A figure in seconds is the fastest of so many runs: others can only make it slower.
 const TIMED_RUNS: usize = 5;
 
-/// What is measured, and how it may grow; see `crates/placement/benches/workloads`.
+/// What is measured, and how it may grow; see `crates/decisions/placement/benches/workloads`.
 const WORK: [(&str, Growth); 10] = [
     ("pods", Growth::Identical),
     ("gang", Growth::Identical),
