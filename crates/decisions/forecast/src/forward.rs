@@ -58,7 +58,7 @@ impl<'a, 'b> Future<'a, 'b> {
         let running: Vec<GangKey> = this.state.running_gangs().cloned().collect();
         let now = this.state.now().as_second();
         for gang in running {
-            if this.state.gang(&gang).is_some_and(|it| it.evicting().is_some()) {
+            if this.state.gang(&gang).is_some_and(cluster_model::Gang::is_leaving) {
                 this.leaves(gang, now);
             } else {
                 this.runs(gang, now);

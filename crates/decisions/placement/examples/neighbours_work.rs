@@ -47,7 +47,7 @@ fn work(nodes: usize, groups: usize, pods: usize) {
     let plan = plan(&mut state, &Policy::default(), Timestamp::UNIX_EPOCH);
     let planned = began.elapsed();
     let began = Instant::now();
-    state.commit(&plan).expect("what was planned can be assumed");
+    state.commit(&plan).whole().expect("what was planned can be assumed");
     let committed = began.elapsed();
     let count = u32::try_from(groups * pods).unwrap_or(u32::MAX);
     println!(

@@ -18,7 +18,7 @@ pub(crate) fn budgets_are_kept(facts: &Facts<'_>, plan: &Plan, violations: &mut 
             let seen = facts.members(gang).filter(|member| member.pod.node.is_some());
             seen.filter(|member| budget.covers(member.pod)).count()
         };
-        let leaving: usize = facts.evicting.keys().map(|gang| bound(gang)).sum();
+        let leaving: usize = facts.leaving_for.keys().map(|gang| bound(gang)).sum();
         if evicted > 0 && evicted + leaving.max(budget.told as usize) > budget.allowed as usize {
             violations.push(Violation::BudgetExceeded(budget.key.clone()));
         }

@@ -17,7 +17,7 @@ pub fn check_plan(state: &ClusterState, plan: &Plan, policy: &Policy) -> Vec<Vio
     let mut facts = Facts::read(state);
     let mut found = Vec::new();
     for gang in &plan.released {
-        if facts.evicting.values().any(|claimant| *claimant == gang) {
+        if facts.leaving_for.values().any(|claimant| *claimant == gang) {
             found.push(Violation::HoldGivenUp(gang.clone()));
         }
         // For this plan it has run out.

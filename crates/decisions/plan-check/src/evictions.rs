@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cluster_model::plan::{Eviction, EvictionReason, Plan};
+use cluster_model::plan::{Eviction, EvictionRule, Plan};
 use cluster_model::policy::Policy;
 use cluster_model::{GangKey, PodKey, Queue, ResourceName};
 use jiff::Timestamp;
@@ -37,12 +37,12 @@ pub(crate) fn evictions_are_allowed<'a>(
         }
         is_not_protected(facts, plan, eviction, violations);
         match eviction.why {
-            EvictionReason::Priority => by_priority(facts, eviction, policy, violations),
-            EvictionReason::Reclaim => by_reclaim(facts, plan, eviction, policy, violations),
-            EvictionReason::ExpectedWork => {
+            EvictionRule::Priority => by_priority(facts, eviction, policy, violations),
+            EvictionRule::Reclaim => by_reclaim(facts, plan, eviction, policy, violations),
+            EvictionRule::ExpectedWork => {
                 outruns::by_expected_work(facts, plan, eviction, policy, violations);
             }
-            EvictionReason::Consolidation => by_consolidation(facts, plan, eviction, policy, violations),
+            EvictionRule::Consolidation => by_consolidation(facts, plan, eviction, policy, violations),
         }
         if eviction.gang != eviction.claimant {
             is_not_for_nothing(facts, &up_to(plan, &eviction.claimant), eviction, policy, violations);
@@ -64,7 +64,7 @@ pub(crate) fn holds_are_allowed(
     policy: &Policy,
     violations: &mut Vec<Violation>,
 ) {
-    let leave = plan.evictions.iter().map(|it| &it.gang).chain(facts.evicting.keys().copied());
+    let leave = plan.evictions.iter().map(|it| &it.gang).chain(facts.leaving_for.keys().copied());
     let graces = leave.flat_map(|gang| facts.members(gang)).map(|member| member.pod.grace_seconds);
     let gone_after = graces.max().unwrap_or(0).min(GRACE_SECONDS_MAX) + SEEN_GONE_SECONDS;
     let lasts_max = i64::from(policy.eviction.hold_seconds.max(gone_after));
@@ -77,7 +77,7 @@ pub(crate) fn holds_are_allowed(
             || facts.held.contains_key(&hold.gang)
             // Room that others are about to leave may be held as well.
             || !plan.evictions.is_empty()
-            || !facts.evicting.is_empty();
+            || !facts.leaving_for.is_empty();
         let lasts = hold.expires.as_second() - plan.made_at.as_second();
         if !has_reason || lasts <= 0 || lasts > lasts_max {
             violations.push(Violation::WrongHold(hold.gang.clone()));
@@ -91,7 +91,7 @@ fn is_not_protected(facts: &Facts<'_>, plan: &Plan, eviction: &Eviction, violati
     if facts.members(gang).any(|member| member.pod.terms.eviction.never) {
         protected("it is never evicted");
     }
-    if facts.evicting.contains_key(gang) {
+    if facts.leaving_for.contains_key(gang) {
         protected("it is evicted already");
     }
     if facts.held.contains_key(gang) && !eviction.moves {
@@ -220,7 +220,7 @@ fn by_consolidation(
     if is_for_itself(eviction) {
         return;
     }
-    let same = |it: &&Eviction| it.why == EvictionReason::Consolidation && it.claimant == eviction.claimant;
+    let same = |it: &&Eviction| it.why == EvictionRule::Consolidation && it.claimant == eviction.claimant;
     if plan.evictions.iter().filter(same).count() > policy.consolidation.moves_max as usize {
         wrong("more are moved for one claimant than may");
     }
@@ -243,8 +243,7 @@ fn branch<'a>(facts: &Facts<'a>, from: &'a Queue, to: &'a Queue) -> Option<Vec<&
 
 /// Once all are gone that give what is borrowed, their queue still holds what it owns, of everything that was taken.
 fn queues_that_give_keep_their_quota<'a>(facts: &Facts<'a>, plan: &'a Plan, violations: &mut Vec<Violation>) {
-    let is_borrowed =
-        |it: &&Eviction| matches!(it.why, EvictionReason::Reclaim | EvictionReason::ExpectedWork);
+    let is_borrowed = |it: &&Eviction| matches!(it.why, EvictionRule::Reclaim | EvictionRule::ExpectedWork);
     let victims: Vec<&Eviction> = plan.evictions.iter().filter(is_borrowed).collect();
     if victims.is_empty() {
         return;
@@ -264,7 +263,7 @@ fn queues_that_give_keep_their_quota<'a>(facts: &Facts<'a>, plan: &'a Plan, viol
             .filter(|resource| matches!(resource, ResourceName::Gpu(_)))
             .collect();
         // Between gangs of one queue nothing changes hands by a reclaim; by expected work it does, if it is borrowed.
-        let within_one = || if eviction.why == EvictionReason::ExpectedWork { vec![from] } else { vec![] };
+        let within_one = || if eviction.why == EvictionRule::ExpectedWork { vec![from] } else { vec![] };
         for queue in branch(facts, from, to).unwrap_or_else(within_one) {
             let below = |resource: &ResourceName| {
                 quota::owned_by_name(queue, resource)

@@ -50,7 +50,7 @@ pub(crate) struct Facts<'a> {
     /// Members that had a node and ended.
     ended: BTreeMap<&'a GangKey, usize>,
     /// Who gives way already, and for whom.
-    pub evicting: BTreeMap<&'a GangKey, &'a GangKey>,
+    pub leaving_for: BTreeMap<&'a GangKey, &'a GangKey>,
     /// Who has a hold, and until when.
     pub held: BTreeMap<&'a GangKey, Timestamp>,
     /// Queues with credit in their bank. How it was earned is for [`crate::Course`] to say.
@@ -89,7 +89,12 @@ impl<'a> Facts<'a> {
                 .filter(|(_, gang)| gang.ended() > 0)
                 .map(|(key, gang)| (key, gang.ended() as usize))
                 .collect(),
-            evicting: state.gangs().filter_map(|(key, gang)| Some((key, gang.evicting()?))).collect(),
+            // A gang that moves leaves for its own next start.
+            leaving_for: state
+                .gangs()
+                .filter(|(_, gang)| gang.is_leaving())
+                .map(|(key, gang)| (key, gang.claimant().unwrap_or(key)))
+                .collect(),
             held: state.held_gangs().collect(),
             credit: state
                 .queues()
@@ -119,7 +124,7 @@ impl<'a> Facts<'a> {
             let waits = self.members(claimant).any(|member| self.waits(&member.pod.key));
             !waits || (self.held.contains_key(claimant) && !self.is_outdated(claimant, now))
         };
-        self.evicting.iter().filter(|(_, claimant)| is_awaited(claimant)).map(|(gang, _)| *gang).collect()
+        self.leaving_for.iter().filter(|(_, claimant)| is_awaited(claimant)).map(|(gang, _)| *gang).collect()
     }
 
     pub fn ended(&self, gang: &GangKey) -> usize {

@@ -116,7 +116,7 @@ impl Recorder {
             return Vec::new();
         }
         let Some(open) = self.open.remove(&gang) else { return Vec::new() };
-        let gave_way = state.gang(&gang).is_some_and(|gang| gang.evicting().is_some());
+        let gave_way = state.gang(&gang).is_some_and(cluster_model::Gang::is_leaving);
         if gave_way && self.interrupted.len() < INTERRUPTED_MAX {
             let (submitted, ran) = self.so_far(&gang, &open, now);
             self.interrupted.insert(gang, (submitted, ran));
@@ -163,6 +163,7 @@ fn event(now: Timestamp, event: Event) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use cluster_model::plan::Departure;
     use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
     use jiff::Timestamp;
 
@@ -203,7 +204,10 @@ mod tests {
         let mut last = 0;
         for (number, (second, change)) in changes.into_iter().enumerate() {
             if let Some((_, victim)) = evicted.filter(|(when, _)| *when == number) {
-                state.mark_evicting(&GangKey::new("team", victim), &GangKey::new("team", "claimant"));
+                state.mark_leaving(
+                    &GangKey::new("team", victim),
+                    &Departure::For(GangKey::new("team", "claimant")),
+                );
             }
             lines.extend(recorder.change(&state, &change, at(second)));
             state.apply(change);

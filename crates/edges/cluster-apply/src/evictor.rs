@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   gang ─► all Holds written? ──no longer wanted──────────────────► Spared
-//!             │ yes                 (an unwinding has no Holds, and may be called off)
+//!             │ yes                 (unwindings and moves have no Holds; an unwinding may be called off)
 //!             ▼ if it may go only before it starts
 //!           read each pod ─► one has started ──────────────────────► Started
 //!             │ none has
@@ -17,9 +17,12 @@
 //! The condition comes first: a Job counts a pod that vanished without it as failed. The pod's own grace holds, so that it
 //! can save its state. Nobody is spared half way: a gang of which one pod was told to go goes whole.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use api_types::conditions::pod::{MOVED, PREEMPTED, START_FAILED};
+use cluster_model::plan::{EvictCause, EvictRequest};
 use cluster_model::{GangKey, PodKey};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -48,47 +51,11 @@ const RETRY_MAX: Duration = Duration::from_secs(10);
 /// Refusals in a row until a pod is given up: with the waits between them, some half a minute.
 const REFUSALS_MAX: u32 = 10;
 
-/// One gang that gives way, whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EvictRequest {
-    /// The gang.
-    pub gang: GangKey,
-    /// Its pods that have a node.
-    pub pods: Vec<PodKey>,
-    /// Why, in CamelCase: the reason of the condition.
-    pub reason: &'static str,
-    /// Why, in a sentence that names for whom.
-    pub message: String,
-    /// What it goes for.
-    pub cause: EvictCause,
-}
-
-/// What a gang goes for. It may be both at the same time, by two requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EvictCause {
-    /// Another one gets its room.
-    Claim {
-        /// That gang.
-        claimant: GangKey,
-        /// Gangs whose Holds, and when they expire, must be written before; if one is not wanted any more, it is spared.
-        after: Vec<(GangKey, Timestamp)>,
-    },
-    /// It cannot go on as it is, or goes on elsewhere: nobody's room depends on it, so there is no Hold.
-    Unwinding {
-        /// Whether it stays if one of its pods has started.
-        unless_started: bool,
-        /// Cancelled when it can go on after all: if none of its pods was told by then, it is spared.
-        called_off: CancellationToken,
-    },
-}
-
-/// What became of it.
+/// How the eviction of a gang ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvictReport {
-    /// The gang.
-    pub gang: GangKey,
-    /// For whom it was to go; `None` if it was to be unwound.
-    pub claimant: Option<GangKey>,
+    /// The gang, and what it was told to leave for.
+    pub request: EvictRequest,
     /// How it ended.
     pub outcome: EvictOutcome,
     /// From the request to knowing.
@@ -124,11 +91,18 @@ impl EvictOutcome {
     }
 }
 
+/// What the evictor is asked for.
+#[derive(Debug)]
+enum Order {
+    Evict(EvictRequest),
+    CallOff(GangKey),
+}
+
 /// Takes evictions; one report follows for each, unless it was stopped before. Of one that panicked it is `Refused`.
 #[derive(Debug)]
 pub struct Evictor {
     // Unbounded in type, bounded by use: a gang that was told to go is not told again before its report.
-    requests: mpsc::UnboundedSender<EvictRequest>,
+    orders: mpsc::UnboundedSender<Order>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -141,18 +115,27 @@ impl Evictor {
         fenced: Fenced,
         reports: mpsc::UnboundedSender<EvictReport>,
     ) -> Self {
-        let (requests, receiver) = mpsc::unbounded_channel();
+        let (orders, receiver) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let permits = Semaphore::new(IN_FLIGHT_MAX);
         let worker = Worker { writes, holds, fenced, permits, reports, stop: stop.clone() };
         let task = tokio::spawn(run(worker, receiver));
-        Self { requests, stop, task }
+        Self { orders, stop, task }
     }
 
-    /// Hands over one gang.
+    /// Tells a gang to leave.
     pub fn evict(&self, request: EvictRequest) {
+        self.send(Order::Evict(request));
+    }
+
+    /// Takes back the unwinding of a gang: it stays if none of its pods was told yet.
+    pub fn call_off(&self, gang: GangKey) {
+        self.send(Order::CallOff(gang));
+    }
+
+    fn send(&self, order: Order) {
         // An error means that it has stopped, and then the process is ending.
-        let _ = self.requests.send(request);
+        let _ = self.orders.send(order);
     }
 
     /// Tells nobody else to go, and waits until writes in flight are answered or their time is up.
@@ -163,14 +146,36 @@ impl Evictor {
 }
 
 /// One task for all evictions, as for binds.
-async fn run(worker: Worker, mut requests: mpsc::UnboundedReceiver<EvictRequest>) {
+async fn run(worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>) {
     let mut under_way = FuturesUnordered::new();
+    // Unwindings under way, each with the token that calls it off.
+    let mut unwinding: BTreeMap<GangKey, CancellationToken> = BTreeMap::new();
     loop {
         tokio::select! {
             () = worker.stop.cancelled() => break,
-            Some(()) = under_way.next() => {}
-            request = requests.recv() => match request {
-                Some(request) => under_way.push(worker.evict(request)),
+            Some(unwound) = under_way.next() => {
+                if let Some(gang) = unwound {
+                    unwinding.remove(&gang);
+                }
+            }
+            order = orders.recv() => match order {
+                Some(Order::Evict(request)) => {
+                    let called_off = CancellationToken::new();
+                    let unwinds = matches!(request.cause, EvictCause::Unwind { .. }).then(|| request.gang.clone());
+                    if let Some(gang) = &unwinds {
+                        unwinding.insert(gang.clone(), called_off.clone());
+                    }
+                    let evicted = worker.evict(request, called_off);
+                    under_way.push(async move {
+                        evicted.await;
+                        unwinds
+                    });
+                }
+                Some(Order::CallOff(gang)) => {
+                    if let Some(unwinding) = unwinding.get(&gang) {
+                        unwinding.cancel();
+                    }
+                }
                 None => break,
             },
         }
@@ -221,6 +226,8 @@ impl PodOutcome {
 /// One gang on its way.
 struct Leaving {
     request: EvictRequest,
+    /// Cancelled when its unwinding is taken back.
+    called_off: CancellationToken,
     /// Whether it goes, once that is clear: the first write that is accepted says so, or the first look that finds its
     /// Holds taken back, or its unwinding called off. Good for all its pods.
     goes: OnceLock<bool>,
@@ -229,9 +236,7 @@ struct Leaving {
 impl Leaving {
     /// Whether it is clear that it stays. To be asked right before a request.
     fn is_spared(&self) -> bool {
-        if let EvictCause::Unwinding { called_off, .. } = &self.request.cause
-            && called_off.is_cancelled()
-        {
+        if self.called_off.is_cancelled() {
             self.goes.get_or_init(|| false);
         }
         self.goes.get() == Some(&false)
@@ -239,28 +244,23 @@ impl Leaving {
 }
 
 impl Worker {
-    async fn evict(&self, request: EvictRequest) {
+    async fn evict(&self, request: EvictRequest, called_off: CancellationToken) {
         let started = Instant::now();
-        let gang = request.gang.clone();
-        let claimant = match &request.cause {
-            EvictCause::Claim { claimant, .. } => Some(claimant.clone()),
-            EvictCause::Unwinding { .. } => None,
-        };
-        let ended = apart(&gang, self.evict_all(request)).await;
+        let ended = apart(&request.gang, self.evict_all(request.clone(), called_off)).await;
         let Some(outcome) = ended.unwrap_or(Some(EvictOutcome::Refused)) else { return };
-        let took = started.elapsed();
+        let (gang, took) = (&request.gang, started.elapsed());
         info!(%gang, outcome = outcome.as_str(), took_seconds = took.as_secs_f64(), "Eviction ended.");
         // Without a receiver the process is ending.
-        let _ = self.reports.send(EvictReport { gang, claimant, outcome, took });
+        let _ = self.reports.send(EvictReport { request, outcome, took });
     }
 
     /// `None` if the process is ending.
-    async fn evict_all(&self, request: EvictRequest) -> Option<EvictOutcome> {
+    async fn evict_all(&self, request: EvictRequest, called_off: CancellationToken) -> Option<EvictOutcome> {
         if !self.stop.run_until_cancelled(self.is_wanted(&request)).await? {
             return Some(EvictOutcome::Spared);
         }
-        let leaving = Leaving { request, goes: OnceLock::new() };
-        if matches!(leaving.request.cause, EvictCause::Unwinding { unless_started: true, .. }) {
+        let leaving = Leaving { request, called_off, goes: OnceLock::new() };
+        if matches!(leaving.request.cause, EvictCause::Unwind { unless_started: true, .. }) {
             match self.has_started(&leaving).await {
                 Ok(false) => {}
                 Ok(true) => return Some(EvictOutcome::Started),
@@ -290,8 +290,9 @@ impl Worker {
     }
 
     async fn evict_pod(&self, leaving: &Leaving, pod: &PodKey) -> PodOutcome {
-        debug!(%pod, reason = leaving.request.reason, "Evicting.");
-        let condition = || self.condition(&leaving.request, pod);
+        let (reason, message) = (condition_reason(&leaving.request.cause), leaving.request.cause.to_string());
+        debug!(%pod, reason, "Evicting.");
+        let condition = || self.condition(reason, &message, pod);
         let told = self.until_known::<IgnoredAny>(leaving, pod, condition).await;
         if let Err(outcome) = told {
             return outcome;
@@ -421,8 +422,7 @@ impl Worker {
         }
     }
 
-    fn condition(&self, request: &EvictRequest, pod: &PodKey) -> http::Request<Vec<u8>> {
-        let EvictRequest { reason, message, .. } = request;
+    fn condition(&self, reason: &str, message: &str, pod: &PodKey) -> http::Request<Vec<u8>> {
         let condition = PodCondition { type_: "DisruptionTarget", holds: true, reason, message };
         self.writes.pod_status(pod, &condition.status(Timestamp::now()))
     }
@@ -437,6 +437,15 @@ impl Worker {
             .header(CONTENT_TYPE, "application/json")
             .body(body.to_string().into_bytes())
             .expect("names that the API server accepted make a valid URL")
+    }
+}
+
+/// The reason of the condition that tells a pod why it must leave.
+fn condition_reason(cause: &EvictCause) -> &'static str {
+    match cause {
+        EvictCause::Claim { .. } => PREEMPTED,
+        EvictCause::Unwind { .. } => START_FAILED,
+        EvictCause::Move { .. } => MOVED,
     }
 }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use api_types::hold::{HoldSpec, hold_name};
 use api_types::names::SCHEDULER_FIELD_MANAGER;
+use cluster_convert::hold_spec;
 use cluster_model::GangKey;
+use cluster_model::plan::HoldRecord;
 use http::Method;
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
@@ -32,7 +34,7 @@ const CONTENT_MERGE: &str = "application/merge-patch+json";
 
 /// What is wanted of a gang's Hold; `None`: that there is none.
 #[derive(Clone, Debug, PartialEq)]
-struct Wanted(Option<HoldSpec>);
+struct Wanted(Option<HoldRecord>);
 
 impl Paced for Wanted {
     fn pace(&self, old: &Self) -> Option<Pace> {
@@ -49,13 +51,13 @@ impl Paced for Wanted {
 pub struct HoldWriter(Writer<GangKey, Wanted>);
 
 impl HoldWriter {
-    /// Starts writing.
-    pub fn start(writes: Writes, fenced: Fenced) -> Self {
+    /// Starts writing, as the leader of an epoch.
+    pub fn start(writes: Writes, epoch: i64, fenced: Fenced) -> Self {
         let (stop, settled_after) = (CancellationToken::new(), writes.settled_after());
         let ends = Ends { fenced: fenced.clone(), stop: stop.clone(), settled_after };
         Self(Writer::start(IN_FLIGHT_MAX, ends, move |gang, wanted| {
             let (writes, fenced, stop) = (writes.clone(), fenced.clone(), stop.clone());
-            async move { write(&writes, &fenced, &stop, &gang, wanted).await }
+            async move { write(&writes, epoch, &fenced, &stop, &gang, wanted).await }
         }))
     }
 
@@ -65,8 +67,8 @@ impl HoldWriter {
     }
 
     /// Asks for a gang's Hold to be as given, whatever it was.
-    pub fn write(&self, gang: GangKey, hold: HoldSpec) {
-        self.0.change(|pending, now| pending.submit(gang, Wanted(Some(hold)), now));
+    pub fn write(&self, hold: HoldRecord) {
+        self.0.change(|pending, now| pending.submit(hold.gang.clone(), Wanted(Some(hold)), now));
     }
 
     /// Asks for a gang to have no Hold. Whoever waits for it to be written learns that it will not be.
@@ -85,19 +87,21 @@ impl HoldWriter {
 /// gang expire at the same moment.
 fn standing(pending: &Pending<GangKey, Wanted>, gang: &GangKey, expires: Timestamp) -> Option<bool> {
     match pending.latest(gang) {
-        Some((Wanted(Some(hold)), written)) if hold.expires.0 == expires => written.then_some(true),
+        Some((Wanted(Some(hold)), written)) if hold.expires == expires => written.then_some(true),
         _ => Some(false),
     }
 }
 
 async fn write(
     writes: &Writes,
+    epoch: i64,
     fenced: &Fenced,
     stop: &CancellationToken,
     gang: &GangKey,
     wanted: Wanted,
 ) -> Done {
-    let result = match &wanted.0 {
+    let spec = wanted.0.as_ref().map(|record| hold_spec(record, epoch));
+    let result = match &spec {
         None => attempt(writes, Method::DELETE, gang, None).await,
         Some(hold) => {
             crate::failpoint!("before-hold");

@@ -1,14 +1,15 @@
 //! Effects out: what the scheduler decided, written to the API server.
 //!
 //! ```text
-//!   plan ─► Binder ──≤ N in flight──► POST pods/binding ──► Outcome ─► back to the loop (keep or forget)
-//!              │ waits for a pod's own condition write, so that a late "waits" never overwrites "has a node"
-//!   holds ─► HoldWriter ──► POST, PATCH, DELETE holds
-//!              │ written
-//!   evictions ─► Evictor ──≤ N in flight──► condition DisruptionTarget, DELETE pod ──► EvictOutcome ─► back to the loop
+//!   effects ─► EffectWriter
+//!      binds ─► Binder ──≤ N in flight──► POST pods/binding ──► Outcome ─► back to the loop (keep or forget)
+//!                 │ waits for a pod's own condition write, so that a late "waits" never overwrites "has a node"
+//!      holds ─► HoldWriter ──► POST, PATCH, DELETE holds
+//!                 │ written
+//!      evictions ─► Evictor ──≤ N in flight──► condition DisruptionTarget, DELETE pod ──► EvictOutcome ─► back to the loop
+//!      what happened ─► EventWriter ──≤ 10/s, never waited for──► events
 //!   machines ─► ClaimWriter ──► POST, DELETE nodeclaims; PATCH nodes
 //!   take-over ─► Writes::mark ──► condition on the leader's own pod
-//!   what happened ─► EventWriter ──≤ 10/s, never waited for──► events
 //!   reasons ─► StatusWriter ──latest wins, paced──► Run.status.waiting, Pod condition, Queue.status
 //!                                                           │
 //!              any write refused by the fence ──────────────┴──► Fenced ─► the process exits
@@ -23,6 +24,7 @@ mod failpoint;
 mod apart;
 pub mod binder;
 pub mod claims;
+pub mod effects;
 pub mod events;
 pub mod evictor;
 pub mod holds;
@@ -40,8 +42,9 @@ mod testing;
 
 pub use binder::{BindReport, BindRequest, Binder};
 pub use claims::ClaimWriter;
+pub use effects::{EffectWriter, Leader, Reports};
 pub use events::{EventRequest, EventWriter};
-pub use evictor::{EvictCause, EvictOutcome, EvictReport, EvictRequest, Evictor};
+pub use evictor::{EvictOutcome, EvictReport, Evictor};
 pub use holds::HoldWriter;
 pub use outcome::Outcome;
 pub use status::{StatusWriter, Target, Value};

@@ -36,8 +36,8 @@ pub struct HoldSpec {
     pub claimant: String,
     /// By which rule others give way: `Priority`, `Reclaim`, `ExpectedWork` or `Consolidation`; `Room` if they give way
     /// for somebody else.
-    #[schemars(length(max = 64))]
-    pub why: String,
+    #[schemars(with = "String", length(max = 64))]
+    pub why: HoldReason,
     /// Which member goes where.
     #[schemars(length(max = 10_000))]
     pub members: Vec<HeldMember>,
@@ -51,6 +51,46 @@ pub struct HoldSpec {
     pub expires: Time,
     /// The epoch of the scheduler that wrote it.
     pub epoch: i64,
+}
+
+/// Why room is kept, in a word. Any word can be read, so that a Hold of another version keeps no leader from starting.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(from = "String", into = "&'static str")]
+pub enum HoldReason {
+    /// The claimant has a higher priority.
+    Priority,
+    /// The claimant's queue takes back its quota.
+    Reclaim,
+    /// The claimant is expected to end long before its victims.
+    ExpectedWork,
+    /// Its victims move, so that the claimant finds room in one piece.
+    Consolidation,
+    /// The room is for a gang that moves for somebody else.
+    Room,
+    /// A word of another version.
+    Unknown,
+}
+
+impl HoldReason {
+    const KNOWN: [(Self, &str); 5] = [
+        (Self::Priority, "Priority"),
+        (Self::Reclaim, "Reclaim"),
+        (Self::ExpectedWork, "ExpectedWork"),
+        (Self::Consolidation, "Consolidation"),
+        (Self::Room, "Room"),
+    ];
+}
+
+impl From<String> for HoldReason {
+    fn from(word: String) -> Self {
+        Self::KNOWN.iter().find(|(_, known)| *known == word).map_or(Self::Unknown, |(reason, _)| *reason)
+    }
+}
+
+impl From<HoldReason> for &'static str {
+    fn from(reason: HoldReason) -> Self {
+        HoldReason::KNOWN.iter().find(|(known, _)| *known == reason).map_or("Unknown", |(_, word)| word)
+    }
 }
 
 /// A member and its node.
@@ -94,7 +134,16 @@ pub(crate) fn fnv_1a(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::hold_name;
+    use super::{HoldReason, hold_name};
+
+    #[test]
+    fn a_reason_is_one_word_and_an_unknown_word_can_be_read() {
+        for (reason, word) in HoldReason::KNOWN {
+            assert_eq!(serde_json::to_value(reason).expect("a word"), word);
+            assert_eq!(HoldReason::from(word.to_owned()), reason);
+        }
+        assert_eq!(HoldReason::from("Magic".to_owned()), HoldReason::Unknown);
+    }
 
     #[test]
     fn a_hold_has_one_valid_name_per_gang() {

@@ -11,6 +11,7 @@
 
 mod budget;
 mod features;
+mod hold;
 mod near;
 mod node;
 mod node_affinity;
@@ -25,6 +26,7 @@ mod slim_near;
 mod terms;
 
 pub use budget::{SlimBudget, budget_change, budget_gone};
+pub use hold::{hold_record, hold_spec};
 pub use near::{namespace_change, namespace_gone};
 pub use node::{gpu_type, node, node_change, node_gone};
 pub use pod::{bound_at, member_index, pod_change, pod_gone, pod_key, pod_requests};

@@ -1,4 +1,4 @@
-//! What happens to the state: what was seen, and what we decided.
+//! What happens to the state: what was seen, and where pods are assumed to be. What a plan does to it: `commit.rs`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
 use crate::near::LabelSet;
 use crate::nodes::{Interests, NodeId};
 use crate::objects::{Change, Node, Pod, Queue};
-use crate::plan::{MemberPlacement, Plan};
+use crate::plan::MemberPlacement;
 use crate::pods::{Decision, Place, PodId, PodState, Standing};
 use crate::queues::Charge;
 use crate::state::{AssumeError, ClusterState, PodName};
@@ -78,66 +78,6 @@ impl ClusterState {
         }
     }
 
-    /// Does with a plan what is done with it in the cluster: those who give way are marked, capacity is held for those
-    /// whose room is not free yet, and those who start are assumed to be where they go.
-    pub fn commit(&mut self, plan: &Plan) -> Result<(), AssumeError> {
-        let is_over = |(gang, until): (&GangKey, Timestamp)| (until <= plan.made_at).then(|| gang.clone());
-        let over: Vec<GangKey> = self.held_gangs().filter_map(is_over).collect();
-        for gang in over.iter().chain(&plan.released) {
-            self.release(gang);
-        }
-        for eviction in &plan.evictions {
-            self.mark_evicting(&eviction.gang, &eviction.claimant);
-        }
-        for hold in &plan.holds {
-            self.hold(hold)?;
-        }
-        for member in plan.placements.iter().flat_map(|gang| &gang.members) {
-            self.assume_member(member)?;
-        }
-        Ok(())
-    }
-
-    /// Says that a gang was told to give way, and to whom. Good until none of its members has a node.
-    pub fn mark_evicting(&mut self, victim: &GangKey, claimant: &GangKey) {
-        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
-        let has_node = |slot: &GangSlot| self.gangs.get(*slot).bound + self.gangs.get(*slot).leaving > 0;
-        let Some(slot) = self.gangs.slot(victim).filter(has_node) else { return };
-        let before = self.gangs.get_mut(slot).evicting.replace(claimant.clone());
-        if before.is_none() {
-            self.count_told(slot, true, |_| true);
-        }
-        let lineages = self.lineages(victim, claimant);
-        self.evicted.mark(victim, lineages);
-        self.generation += 1;
-    }
-
-    /// Takes back [`ClusterState::mark_evicting`], because the gang was not told after all; as if it had never been
-    /// marked for that claimant.
-    pub fn spare(&mut self, victim: &GangKey) {
-        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
-        let Some(slot) = self.gangs.slot(victim) else { return };
-        if let Some(claimant) = self.gangs.get_mut(slot).evicting.take() {
-            self.count_told(slot, false, |_| true);
-            let lineages = self.lineages(victim, &claimant);
-            self.evicted.take_back(victim, lineages);
-            self.generation += 1;
-        }
-    }
-
-    /// Says that a gang which was told to give way stays after all, because the API server refused. It is remembered that
-    /// it was asked for that claimant, so that it is not asked for it again.
-    pub fn stop_evicting(&mut self, victim: &GangKey) {
-        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
-        let Some(slot) = self.gangs.slot(victim) else { return };
-        if self.gangs.get_mut(slot).evicting.take().is_some() {
-            // Those that leave were told before the refusal.
-            self.count_told(slot, false, |pod| !pod.terminating);
-            self.evicted.unmark(victim);
-            self.generation += 1;
-        }
-    }
-
     /// Counts a pod as being on a node from now on, because we are about to bind it there.
     pub fn assume(&mut self, pod: &PodKey, node: &NodeName) -> Result<(), AssumeError> {
         self.assume_member(&MemberPlacement { pod: pod.clone(), node: node.clone(), devices: Vec::new() })
@@ -145,16 +85,23 @@ impl ClusterState {
 
     /// The same, with devices. A member for which a node is held may go there, or elsewhere.
     pub fn assume_member(&mut self, member: &MemberPlacement) -> Result<(), AssumeError> {
-        let MemberPlacement { pod, node, devices } = member;
+        let (id, node) = self.may_assume(member)?;
+        self.generation += 1;
+        let devices = member.devices.clone();
+        let decision = Decision { node, devices, since: self.now(), held_until: None };
+        self.stand_for_good(id, Standing::decided(decision));
+        Ok(())
+    }
+
+    /// The pod and the node, if the pod may be assumed to be there.
+    pub(crate) fn may_assume(&self, member: &MemberPlacement) -> Result<(PodId, NodeId), AssumeError> {
+        let MemberPlacement { pod, node, .. } = member;
         let id = self.pod_id(pod).ok_or_else(|| AssumeError::UnknownPod(pod.clone()))?;
         let node = self.node_id(node).ok_or_else(|| AssumeError::UnknownNode(pod.clone(), node.clone()))?;
         if !self.is_pending(id) && self.pod(id).place() != Some(Place::Held) {
             return Err(AssumeError::NotPending(pod.clone()));
         }
-        self.generation += 1;
-        let decision = Decision { node, devices: devices.clone(), since: self.now(), held_until: None };
-        self.stand_for_good(id, Standing::decided(decision));
-        Ok(())
+        Ok((id, node))
     }
 
     /// Takes back an assumption, because the bind failed. Does nothing if the pod was seen on a node meanwhile,
@@ -379,7 +326,7 @@ impl ClusterState {
                 self.gangs.ends.extend(ends_by.map(|end| (end, key)));
             }
         } else {
-            let was_evicted = gang.evicting.take().is_some();
+            let was_evicted = gang.departure.take().is_some();
             if was_evicted {
                 self.evicted.unmark(&gang.key);
             }

@@ -13,6 +13,7 @@ use crate::near::TallyDump;
 use crate::nodes::{NodeId, NodeState};
 use crate::objects::{Node, Pod, Queue, ResourceName, Resources};
 use crate::other_resources::Extras;
+use crate::plan::Departure;
 use crate::pods::{Place, PodId};
 use crate::ports::HostPort;
 use crate::queues::{QueueSlot, QueueUsage};
@@ -63,8 +64,8 @@ pub struct GangDump {
     pub gpus: (i64, i64),
     /// When the first got its node.
     pub started: Option<Timestamp>,
-    /// For whom it gives way.
-    pub evicting: Option<GangKey>,
+    /// What it was told to leave for.
+    pub departure: Option<Departure>,
 }
 
 /// One domain of a [`Dump`].
@@ -211,7 +212,7 @@ impl ClusterState {
             counts: (gang.bound(), gang.held(), gang.ended()),
             gpus: (gang.gpus(), gang.gpus_placed()),
             started: gang.started(),
-            evicting: gang.evicting().cloned(),
+            departure: gang.departure().cloned(),
         }
     }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::names::GangKey;
+use crate::plan::Departure;
 use crate::state::ClusterState;
 
 /// So many evictions are remembered. At a thousand a day that is three months, and some 10 MB.
@@ -27,8 +28,8 @@ pub(crate) struct Evicted {
 pub(crate) type Pair = (GangKey, GangKey);
 
 impl ClusterState {
-    /// Gangs that were told to give way and still have a node, by name.
-    pub fn evicting_gangs(&self) -> impl ExactSizeIterator<Item = &GangKey> {
+    /// Gangs that were told to leave and still have a node, by name.
+    pub fn leaving_gangs(&self) -> impl ExactSizeIterator<Item = &GangKey> {
         self.evicted.leaving.iter()
     }
 
@@ -43,7 +44,15 @@ impl ClusterState {
         !self.evicted.claimants.is_empty() && self.evicted.claimants.contains_key(&self.lineage(claimant))
     }
 
-    pub(crate) fn lineages(&self, victim: &GangKey, claimant: &GangKey) -> Pair {
+    /// The lineages of a gang that leaves and of the gang that it gives way for.
+    pub(crate) fn lineages_of(&self, gang: &GangKey, departure: &Departure) -> Option<Pair> {
+        match departure {
+            Departure::For(claimant) => Some(self.lineages(gang, claimant)),
+            Departure::Move => None,
+        }
+    }
+
+    fn lineages(&self, victim: &GangKey, claimant: &GangKey) -> Pair {
         (self.lineage(victim), self.lineage(claimant))
     }
 
@@ -63,10 +72,12 @@ impl Evicted {
         self.by_age.iter()
     }
 
-    /// A gang, of the lineage that is first in the pair, gives way for the second.
-    pub fn mark(&mut self, victim: &GangKey, pair: Pair) {
+    /// A gang leaves; it is of the lineage that is first in the pair, if it gives way for the second.
+    pub fn mark(&mut self, victim: &GangKey, pair: Option<Pair>) {
         self.leaving.insert(victim.clone());
-        self.remember(pair);
+        if let Some(pair) = pair {
+            self.remember(pair);
+        }
     }
 
     /// Somebody gave way for somebody.
@@ -85,9 +96,9 @@ impl Evicted {
     }
 
     /// Forgets that a gang was marked for a claimant.
-    pub fn take_back(&mut self, victim: &GangKey, pair: Pair) {
+    pub fn take_back(&mut self, victim: &GangKey, pair: Option<Pair>) {
         self.leaving.remove(victim);
-        if self.before.remove(&pair) {
+        if let Some(pair) = pair.filter(|pair| self.before.remove(pair)) {
             // It is among the last ones.
             if let Some(at) = self.by_age.iter().rposition(|other| *other == pair) {
                 self.by_age.remove(at);

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::Counts;
 use crate::devices::DeviceAsk;
 use crate::names::GangKey;
+use crate::plan::Departure;
 use crate::pods::{PodId, PodState, Role};
 use crate::queues::QueueSlot;
 use crate::shapes::{PodShape, ShapeId};
@@ -46,7 +47,7 @@ pub struct Gang {
     /// When members with a node got it.
     starts: Counts<Timestamp>,
     /// For whom it was told to give way.
-    pub(crate) evicting: Option<GangKey>,
+    pub(crate) departure: Option<Departure>,
     /// What history was told of it, while it runs.
     pub(crate) run: Option<Run>,
     /// How the gang is counted at present.
@@ -145,9 +146,22 @@ impl Gang {
         self.gpus_placed
     }
 
-    /// For whom it was told to give way; it still has what it has.
-    pub fn evicting(&self) -> Option<&GangKey> {
-        self.evicting.as_ref()
+    /// What it was told to leave for; it still has what it has.
+    pub fn departure(&self) -> Option<&Departure> {
+        self.departure.as_ref()
+    }
+
+    /// Whether it was told to leave.
+    pub fn is_leaving(&self) -> bool {
+        self.departure.is_some()
+    }
+
+    /// The gang that it gives way for.
+    pub fn claimant(&self) -> Option<&GangKey> {
+        match self.departure()? {
+            Departure::For(claimant) => Some(claimant),
+            Departure::Move => None,
+        }
     }
 
     /// Whether the members without a node are the rest of what was granted: some of the `size` members that must start
@@ -196,7 +210,7 @@ impl Gang {
             gpus: 0,
             gpus_placed: 0,
             starts: Counts::default(),
-            evicting: None,
+            departure: None,
             run: None,
             counted: Counted::default(),
         }

@@ -37,6 +37,7 @@
 mod budgets;
 mod changes;
 mod classes;
+mod commit;
 mod counts;
 mod decay;
 mod devices;

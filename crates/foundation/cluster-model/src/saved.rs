@@ -15,6 +15,7 @@ use crate::history::History;
 use crate::names::{GangKey, NodeName, QueueName};
 use crate::near::LabelSet;
 use crate::objects::{Change, Node, Pod, Queue};
+use crate::plan::Departure;
 use crate::pods::{Decision, PodId, Standing};
 use crate::state::ClusterState;
 use crate::workload::Workload;
@@ -61,7 +62,7 @@ struct SavedDecision {
 struct SavedGang {
     gang: GangKey,
     ended: u32,
-    evicting: Option<GangKey>,
+    departure: Option<Departure>,
     run: Option<Run>,
 }
 
@@ -96,11 +97,11 @@ impl ClusterState {
         let mut pods: Vec<SavedPod> = pods.iter().map(|(slot, _)| self.save_pod(PodId(slot))).collect();
         pods.sort_by(|one, other| (one.stand_in, &one.pod.key).cmp(&(other.stand_in, &other.pod.key)));
         let gangs =
-            gangs.iter().filter(|gang| gang.ended > 0 || gang.evicting.is_some() || gang.run.is_some());
+            gangs.iter().filter(|gang| gang.ended > 0 || gang.departure.is_some() || gang.run.is_some());
         let gangs: BTreeMap<&GangKey, SavedGang> = gangs
             .map(|gang| {
-                let (ended, evicting, run) = (gang.ended, gang.evicting.clone(), gang.run);
-                (gang.key(), SavedGang { gang: gang.key().clone(), ended, evicting, run })
+                let (ended, departure, run) = (gang.ended, gang.departure.clone(), gang.run);
+                (gang.key(), SavedGang { gang: gang.key().clone(), ended, departure, run })
             })
             .collect();
         Saved {
@@ -176,12 +177,12 @@ impl ClusterState {
     fn restore_gang(&mut self, saved: SavedGang) {
         let Some(slot) = self.gangs.slot(&saved.gang) else { return };
         self.note_ended(&saved.gang, saved.ended);
-        if let Some(claimant) = &saved.evicting {
-            let lineages = self.lineages(&saved.gang, claimant);
+        if let Some(departure) = &saved.departure {
+            let lineages = self.lineages_of(&saved.gang, departure);
             self.evicted.mark(&saved.gang, lineages);
         }
         let gang = self.gangs.get_mut(slot);
-        (gang.evicting, gang.run) = (saved.evicting, saved.run);
+        (gang.departure, gang.run) = (saved.departure, saved.run);
         let key = gang.key.clone();
         self.gangs.ends.extend(saved.run.and_then(|run| run.ends_by).map(|end| (end, key)));
     }

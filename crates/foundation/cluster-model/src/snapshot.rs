@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::saved::Saved;
 
 /// What the file begins with. Another number is another format.
-pub const SNAPSHOT_FORMAT: &str = "warpyard-snapshot/1";
+pub const SNAPSHOT_FORMAT: &str = "warpyard-snapshot/2";
 
 /// See the module. `P` is the plan: [`crate::plan::Plan`] where it is written, and whatever compares it where it is read.
 #[derive(Clone, Debug, Serialize, Deserialize)]

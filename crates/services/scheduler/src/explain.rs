@@ -3,46 +3,14 @@
 use api_types::queue::{QueueAccounts, QueueStatus};
 use api_types::run::{Reason, Waiting};
 use cluster_apply::Value;
-use cluster_model::plan::{EvictionReason, ReasonData, WaitingGang};
-use cluster_model::{GangKey, Queue, QueueUsage, SavedAccounts};
+use cluster_model::plan::{ReasonData, WaitingGang};
+use cluster_model::{Queue, QueueUsage, SavedAccounts};
 use jiff::Timestamp;
 
 /// As many reasons as the Run's schema takes.
 const REASONS_MAX: usize = 16;
 /// A condition's message is a line, not a page.
 const MESSAGE_CHARS_MAX: usize = 1_024;
-
-/// The rule by which a gang gives way, in a word.
-pub fn rule(why: EvictionReason) -> &'static str {
-    match why {
-        EvictionReason::Priority => "Priority",
-        EvictionReason::Reclaim => "Reclaim",
-        EvictionReason::ExpectedWork => "ExpectedWork",
-        EvictionReason::Consolidation => "Consolidation",
-    }
-}
-
-/// What people are told happened to a gang that gives way by a rule: a reason of an Event.
-pub fn happened(why: EvictionReason) -> &'static str {
-    match why {
-        EvictionReason::Priority | EvictionReason::ExpectedWork => "Preempted",
-        EvictionReason::Reclaim => "Reclaimed",
-        EvictionReason::Consolidation => "Moved",
-    }
-}
-
-/// For whom a gang gives way, and why, in a sentence.
-pub fn eviction(claimant: &GangKey, rule: &str) -> String {
-    match rule {
-        "Priority" => format!("gives way for gang {claimant}, which is of a higher priority"),
-        "Reclaim" => format!("gives way for gang {claimant}, whose queue takes back what is its own"),
-        "ExpectedWork" => {
-            format!("gives way for gang {claimant}, which is expected to be through long before it")
-        }
-        "Consolidation" => format!("is moved, so that gang {claimant} finds room in one piece"),
-        _ => format!("gives way for gang {claimant}"),
-    }
-}
 
 /// Why a gang waits, for who knows what the reader may see.
 pub fn reasons(gang: &WaitingGang) -> Vec<Reason> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api_types::names::{SCHEDULER_LEASE, SYSTEM_NAMESPACE};
-use cluster_apply::{Binder, ClaimWriter, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Writes};
+use cluster_apply::{ClaimWriter, EffectWriter, Fenced, Reports, StatusWriter, Writes};
 use cluster_model::PodKey;
 use cluster_watch::Kind;
 use cluster_watch::landmark::Landmark;
@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::args::Args;
+use crate::dispatcher::{Dispatcher, Inputs, Lag, Observers, Outbox, Settings, TakenOver};
 use crate::machines::{Buyer, CapacityBackend, Decided, Karpenter};
 use crate::metrics::Metrics;
-use crate::planner::{Inputs, Outputs, Planner, Settings, TakenOver};
 use crate::record::Record;
 use crate::spans::Spans;
 use crate::tell::desk::Desk;
@@ -30,7 +30,7 @@ use crate::tell::door::Door;
 use crate::tell::forecaster;
 use crate::tell::learned::Teller;
 use crate::tell::server::Endpoint;
-use crate::{absent, fence, leftovers, policy};
+use crate::{ended, fence, leftovers, policy};
 
 /// Changes that may wait for the loop: 4,096 slim pods are a few MB, and then the watches wait.
 const CHANGES_MAX: usize = 4_096;
@@ -142,12 +142,10 @@ impl Leader {
         let (taken_over, taken_over_receiver) = mpsc::channel(1);
         let (changes, watches) = mpsc::channel(CHANGES_MAX);
         let late = self.watch_pods(&changes);
-        let (outputs, inputs) = self.connect(epoch, desk, observers, (watches, taken_over_receiver), stop);
+        let (dispatcher, inputs) = self.connect(epoch, desk, observers, (watches, taken_over_receiver), stop);
         let stop_planning = inputs.stop.clone();
-        let settings = Settings { policy: self.policy.clone(), unwind_after: self.args.unwind_after };
-        let planner = Planner::new(settings, outputs);
         let begun = CancellationToken::new();
-        let mut ended = spawn(planner, inputs, self.readiness.clone(), begun.clone())?;
+        let mut ended = spawn(dispatcher, inputs, self.readiness.clone(), begun.clone())?;
         let out_of_time = async {
             if tokio::time::timeout_at(deadline, begun.cancelled()).await.is_ok() {
                 std::future::pending::<()>().await;
@@ -169,22 +167,22 @@ impl Leader {
                 format!("the API server refused a write: {message}")
             }
             () = out_of_time => format!("did not take over, or could not list everything, within {limit:?}"),
-            outputs = &mut ended => {
+            outbox = &mut ended => {
                 // Only a panic drops the sender: the thread has said why.
-                let outputs = outputs.context("the planning thread ended")?;
-                outputs.stop().await;
+                let outbox = outbox.context("the dispatcher's thread ended")?;
+                outbox.stop().await;
                 return Ok(());
             }
         };
         self.metrics.is_leader.set(0);
         stop_planning.cancel();
-        if let Ok(outputs) = ended.await {
-            outputs.stop().await;
+        if let Ok(outbox) = ended.await {
+            outbox.stop().await;
         }
         anyhow::bail!(why)
     }
 
-    /// Starts all that the planner talks to.
+    /// Starts the dispatcher's parts, and all that it talks to.
     fn connect(
         &self,
         epoch: i64,
@@ -192,40 +190,30 @@ impl Leader {
         (record, spans): (Option<Record>, Option<Spans>),
         (watches, taken_over): (mpsc::Receiver<cluster_watch::Message>, mpsc::Receiver<TakenOver>),
         stop: &CancellationToken,
-    ) -> (Outputs, Inputs) {
+    ) -> (Dispatcher, Inputs) {
         let (writes, fenced) = (self.writes.of_epoch(epoch), &self.fenced);
-        let status = StatusWriter::start(writes.clone(), fenced.clone());
-        let (reports_sender, reports) = mpsc::unbounded_channel();
-        let in_flight_max = self.args.binds_in_flight.into();
-        let binder =
-            Binder::start(writes.clone(), in_flight_max, status.clone(), fenced.clone(), reports_sender);
-        let holds = HoldWriter::start(writes.clone(), fenced.clone());
+        let (binds_sender, binds) = mpsc::unbounded_channel();
         let (evictions_sender, evictions) = mpsc::unbounded_channel();
-        let evictor = Evictor::start(writes.clone(), holds.clone(), fenced.clone(), evictions_sender);
-        let events = EventWriter::start(writes.clone(), fenced.clone(), self.own_pod.uid.to_string());
+        let leader = cluster_apply::Leader {
+            epoch,
+            instance: self.own_pod.uid.to_string(),
+            binds_in_flight_max: self.args.binds_in_flight.into(),
+        };
+        let status = StatusWriter::start(writes.clone(), fenced.clone());
+        let reports = Reports { binds: binds_sender, evictions: evictions_sender };
+        let effects = EffectWriter::start(&writes, leader, status.clone(), fenced, reports);
         let (questions, asked) = mpsc::unbounded_channel();
         let (answers_sender, answers) = mpsc::unbounded_channel();
-        tokio::spawn(absent::answer(self.reads.clone(), asked, answers_sender));
+        tokio::spawn(ended::answer(self.reads.clone(), asked, answers_sender));
         let teller = Teller::new(Arc::clone(&desk));
         let stop = stop.child_token();
         let (machines, decided) = self.buy_machines(epoch, &writes, &desk, &stop);
-        let inputs = Inputs { watches, taken_over, reports, evictions, answers, decided, desk, stop };
-        let metrics = self.metrics.clone();
-        let outputs = Outputs {
-            binder,
-            evictor,
-            holds,
-            machines,
-            events,
-            epoch,
-            status,
-            questions,
-            metrics,
-            teller,
-            record,
-            spans,
-        };
-        (outputs, inputs)
+        let inputs = Inputs { watches, taken_over, binds, evictions, answers, decided, desk, stop };
+        let (metrics, lag, measured) = (self.metrics.clone(), Lag::default(), None);
+        let observers = Observers { metrics, teller, record, spans, lag, measured };
+        let outbox = Outbox { effects, status, machines, questions };
+        let settings = Settings { policy: self.policy.clone(), unwind_after: self.args.unwind_after };
+        (Dispatcher::new(settings, observers, outbox), inputs)
     }
 
     /// Starts to decide about machines, if an operator wants that. Nothing is decided before the first plan, because there is
@@ -320,11 +308,11 @@ async fn await_plan(begun: &CancellationToken, late: &Notify) {
 
 /// Runs the loop on a thread of its own; planning there blocks nothing else.
 fn spawn(
-    planner: Planner,
+    dispatcher: Dispatcher,
     inputs: Inputs,
     readiness: Readiness,
     begun: CancellationToken,
-) -> anyhow::Result<oneshot::Receiver<Outputs>> {
+) -> anyhow::Result<oneshot::Receiver<Outbox>> {
     let (sender, receiver) = oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
     let on_first_plan = move || {
@@ -333,12 +321,12 @@ fn spawn(
         begun.cancel();
     };
     std::thread::Builder::new()
-        .name("planner".to_owned())
+        .name("dispatcher".to_owned())
         .spawn(move || {
-            let outputs = runtime.block_on(planner.run(inputs, on_first_plan));
+            let outbox = runtime.block_on(dispatcher.run(inputs, on_first_plan));
             // Without a receiver the process is ending.
-            let _ = sender.send(outputs);
+            let _ = sender.send(outbox);
         })
-        .context("starting the planning thread")?;
+        .context("starting the dispatcher's thread")?;
     Ok(receiver)
 }

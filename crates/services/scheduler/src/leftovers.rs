@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use api_types::{Hold, Queue};
 use cluster_apply::Target;
-use cluster_convert::Readable;
+use cluster_convert::{Readable, hold_record};
+use cluster_model::plan::HoldRecord;
 use cluster_model::{QueueName, SavedAccounts};
 use kube::Client;
 use kube::api::{Api, ListParams};
@@ -19,8 +20,9 @@ const PAGE_SIZE: u32 = 500;
 const LIST_MAX: Duration = Duration::from_mins(1);
 
 /// The room that it kept.
-pub async fn holds(client: &Client) -> kube::Result<Vec<Hold>> {
-    list(client).await
+pub async fn holds(client: &Client) -> kube::Result<Vec<HoldRecord>> {
+    let holds: Vec<Hold> = list(client).await?;
+    Ok(holds.iter().map(hold_record).collect())
 }
 
 /// What it wrote down of the queues' use and savings.

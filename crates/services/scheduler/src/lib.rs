@@ -11,20 +11,18 @@
 //! health checks. Nothing is planned before every kind is listed. No decision is made here: see `placement`. No write
 //! is made but by `cluster-apply`, and every write passes the fence: safety does not rest on the lease.
 
-pub mod absent;
 pub mod args;
 pub mod dashboard;
+pub mod dispatcher;
+mod ended;
 pub mod explain;
 pub mod fence;
-mod lag;
 pub mod lead;
 mod leftovers;
 pub mod machines;
 pub mod metrics;
-pub mod planner;
 pub mod policy;
 mod record;
 pub mod shares;
 mod spans;
 pub mod tell;
-mod unwind;

@@ -141,7 +141,7 @@ impl<'a> Mover<'a> {
         let pods: Vec<&Pod> = members.iter().map(|it| it.pod()).collect();
         let lead = state.pod(gang.lead()).pod();
         let saves = lead.terms.eviction.checkpoints && !lead.terms.eviction.never;
-        let is_left_alone = gang.evicting().is_some() || gang.ended() > 0 || gang.held() > 0;
+        let is_left_alone = gang.is_leaving() || gang.ended() > 0 || gang.held() > 0;
         let deadline = lead.terms.deadline;
         // How much is left to do of a run without a limit is a guess, and no deadline is kept by guesses.
         let is_reckoned = deadline.is_none() || lead.terms.time_limit_seconds.is_some();

@@ -27,7 +27,7 @@ impl Allowed {
             return allowed;
         }
         let mut leaving = vec![0; allowed.budgets.len()];
-        let pods = state.evicting_gangs().filter_map(|key| state.gang(key)).flat_map(Gang::members);
+        let pods = state.leaving_gangs().filter_map(|key| state.gang(key)).flat_map(Gang::members);
         for pod in pods.map(|id| state.pod(id).pod()).filter(|pod| pod.node.is_some()) {
             for budget in allowed.of(pod) {
                 leaving[budget] += 1;

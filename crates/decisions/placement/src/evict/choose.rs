@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use cluster_model::plan::{EvictionReason, MemberPlacement, WaitReason};
+use cluster_model::plan::{EvictionRule, MemberPlacement, WaitReason};
 use cluster_model::{ClusterState, DeviceUse, Fork, GpuType, QueueName, Resources};
 
 use super::fill::{Filler, Fronts};
@@ -38,7 +38,7 @@ const RECHECKED_MAX: usize = 64;
 
 /// Who gives way, by which rule, and where the claimant goes then.
 pub(super) struct Choice {
-    pub victims: Vec<(GangIndex, EvictionReason)>,
+    pub victims: Vec<(GangIndex, EvictionRule)>,
     pub members: Vec<MemberPlacement>,
     /// What is lost, GPUs evicted, gangs evicted: less is better.
     pub cost: (u64, i64, usize),

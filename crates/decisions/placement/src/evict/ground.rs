@@ -182,7 +182,7 @@ impl Ground {
         let terms = &state.pod(gang.lead()).pod().terms;
         // Who leaves already, is about to land, or must stay. Terms may differ between members that wait for each other.
         let stays = |id: &PodId| state.pod(*id).pod().terms.eviction.never;
-        if pods.is_empty() || pods.len() < has_node || gang.evicting().is_some() || pods.iter().any(stays) {
+        if pods.is_empty() || pods.len() < has_node || gang.is_leaving() || pods.iter().any(stays) {
             return;
         }
         let mut candidate = Candidate {

@@ -178,7 +178,7 @@ fn hold_again(planned: &mut Fork<'_>, gang: &Held) -> bool {
 }
 
 fn somebody_leaves_for(planned: &ClusterState, claimant: &GangKey) -> bool {
-    planned.evicting_gangs().any(|key| planned.gang(key).and_then(Gang::evicting) == Some(claimant))
+    planned.leaving_gangs().any(|key| planned.gang(key).and_then(Gang::claimant) == Some(claimant))
 }
 
 /// Whether others have the room that a pod asks for on a node. Not if it would have none on the empty node, or if there is
@@ -187,7 +187,7 @@ fn is_taken(planned: &ClusterState, node: NodeId, asks: &Pod) -> bool {
     let node = planned.node(node);
     let leaves = |id: PodId| {
         let pod = planned.pod(id).pod();
-        pod.terminating || planned.gang(&pod.gang).is_some_and(|gang| gang.evicting().is_some())
+        pod.terminating || planned.gang(&pod.gang).is_some_and(Gang::is_leaving)
     };
     !node.has_room_for(asks)
         && node.free().gpus >= 0
@@ -224,13 +224,15 @@ fn are_free(state: &ClusterState, node: NodeId, devices: &[DeviceUse]) -> bool {
 /// for as long as they are there: they take longer than anybody counted on, and it looks elsewhere.
 fn let_leave(planned: &mut Fork<'_>, leaving: &mut Leaving, waiting: &[Held]) -> u32 {
     let held: BTreeSet<&GangKey> = waiting.iter().map(|held| &held.key).collect();
+    // A gang that moves leaves for its own next start.
     let is_awaited = |claimant: &GangKey| {
         let waits = planned.gang(claimant).is_some_and(|gang| gang.pending().len() > 0);
         !waits || held.contains(claimant)
     };
-    let evicting = planned.evicting_gangs().cloned();
-    let evicting: Vec<GangKey> =
-        evicting.filter(|key| planned.gang(key).and_then(Gang::evicting).is_some_and(is_awaited)).collect();
+    let evicting = planned.leaving_gangs().cloned();
+    let evicting: Vec<GangKey> = evicting
+        .filter(|key| planned.gang(key).is_some_and(|gang| is_awaited(gang.claimant().unwrap_or(key))))
+        .collect();
     for key in &evicting {
         let Some(gang) = planned.gang(key) else { continue };
         let pods: Vec<PodId> = gang.members().filter(|id| planned.pod(*id).at().is_some()).collect();

@@ -32,7 +32,7 @@ pub use self::tidy::tidy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use cluster_model::plan::{Eviction, EvictionReason, GangPlacement, Hold, MemberPlacement, Plan, WaitReason};
+use cluster_model::plan::{Eviction, EvictionRule, GangPlacement, Hold, MemberPlacement, Plan, WaitReason};
 use cluster_model::{ClusterState, Fork, Gang, GangKey, GpuType, QueueName, ResourceName, Terms};
 use jiff::{SignedDuration, Timestamp};
 
@@ -142,8 +142,8 @@ impl<'a> Evictions<'a> {
         if self.started.contains(gang) {
             return Some(Stop::Decided);
         }
-        let before = planned.gang(gang).and_then(Gang::evicting);
-        let claimant = self.given.get(gang).or(before)?.clone();
+        let leaves = |known: &Gang| known.departure().map(|_| known.claimant().unwrap_or(gang).clone());
+        let claimant = self.given.get(gang).cloned().or_else(|| planned.gang(gang).and_then(leaves))?;
         Some(Stop::Waits(WaitReason::GivesWay { claimant }))
     }
 
@@ -270,7 +270,7 @@ impl<'a> Evictions<'a> {
     }
 
     fn move_others(&mut self, planned: &mut Fork<'_>, request: &Request, moves: Moves) -> Room {
-        let leave = moves.moved.iter().map(|(gang, _)| (*gang, EvictionReason::Consolidation)).collect();
+        let leave = moves.moved.iter().map(|(gang, _)| (*gang, EvictionRule::Consolidation)).collect();
         let evictions = self.evict(planned, request, leave);
         let mut holds = vec![self.hold(planned, request.key.clone(), moves.claimant)];
         for ((_, members), eviction) in moves.moved.into_iter().zip(&evictions) {
@@ -383,7 +383,7 @@ impl<'a> Evictions<'a> {
         &mut self,
         planned: &mut Fork<'_>,
         request: &Request,
-        victims: Vec<(GangIndex, EvictionReason)>,
+        victims: Vec<(GangIndex, EvictionRule)>,
     ) -> Vec<Eviction> {
         let ground = self.ground.as_mut().expect("they were chosen on it");
         let mut evictions = Vec::with_capacity(victims.len());
@@ -403,7 +403,7 @@ impl<'a> Evictions<'a> {
                 claimant: request.key.clone(),
                 why,
                 lost_gpu_seconds: gang.lost_gpu_seconds,
-                moves: why == EvictionReason::Consolidation,
+                moves: why == EvictionRule::Consolidation,
             });
         }
         self.leaving_gangs += u32::try_from(evictions.len()).unwrap_or(u32::MAX);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use cluster_model::plan::EvictionReason;
+use cluster_model::plan::EvictionRule;
 use cluster_model::{ClusterState, GangKey, Queue, ResourceName, Resources};
 use jiff::{SignedDuration, Timestamp};
 
@@ -185,7 +185,7 @@ impl Claim {
 
 impl Asking<'_> {
     /// The rule by which a gang gives way, after those in `taken` and `chosen` did; none if it need not.
-    pub fn rule(&self, index: GangIndex) -> Option<EvictionReason> {
+    pub fn rule(&self, index: GangIndex) -> Option<EvictionRule> {
         let Self { claim, state, ground, taken, chosen } = *self;
         let victim = &ground.gangs[index];
         let helps = claim.below.is_none_or(|queue| victim.chain.contains(&queue));
@@ -200,21 +200,21 @@ impl Asking<'_> {
         (!state.was_evicted_for(&victim.key, &claim.key)).then_some(rule)
     }
 
-    fn rule_for(&self, victim: &Candidate) -> Option<EvictionReason> {
+    fn rule_for(&self, victim: &Candidate) -> Option<EvictionRule> {
         let claim = self.claim;
         if claim.moves {
-            return victim.is_movable.then_some(EvictionReason::Consolidation);
+            return victim.is_movable.then_some(EvictionRule::Consolidation);
         }
         if claim.by_priority && victim.priority < claim.priority {
             let same_queue = victim.chain.first() == claim.chain.first();
             if same_queue || tier(victim.priority) < tier(claim.priority) {
-                return Some(EvictionReason::Priority);
+                return Some(EvictionRule::Priority);
             }
         }
         if self.may_reclaim(victim) {
-            return Some(EvictionReason::Reclaim);
+            return Some(EvictionRule::Reclaim);
         }
-        self.may_outrun(victim).then_some(EvictionReason::ExpectedWork)
+        self.may_outrun(victim).then_some(EvictionRule::ExpectedWork)
     }
 
     fn may_outrun(&self, victim: &Candidate) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cluster_model::plan::{Eviction, EvictionReason, Hold, MemberPlacement, Plan};
+use cluster_model::plan::{Eviction, EvictionRule, Hold, MemberPlacement, Plan};
 use cluster_model::{ClusterState, Fork, PodId};
 use jiff::Timestamp;
 
@@ -53,7 +53,7 @@ pub fn tidy(state: &mut ClusterState, policy: &Policy, now: Timestamp) -> Plan {
             plan.evictions.push(Eviction {
                 gang: gang.key.clone(),
                 claimant: gang.key.clone(),
-                why: EvictionReason::Consolidation,
+                why: EvictionRule::Consolidation,
                 lost_gpu_seconds: gang.lost_gpu_seconds,
                 moves: true,
             });

@@ -112,7 +112,7 @@ impl ClosedLoop {
     pub fn step(&mut self, seconds: i64) -> Plan {
         self.state.advance(at(self.now));
         let plan = plan(&mut self.state, &self.policy, at(self.now));
-        self.state.commit(&plan).expect("what is planned can be done");
+        self.state.commit(&plan).whole().expect("what is planned can be done");
         for placement in &plan.placements {
             let (seconds, kind) = self.runs.remove(&placement.gang).expect("it was submitted");
             *self.waiting.get_mut(&kind).expect("it was submitted") -= 1;

@@ -34,7 +34,7 @@ fn run(gpus: u32, jobs: &[Job]) -> Vec<i64> {
     loop {
         state.advance(at(now));
         let plan = plan(&mut state, &Policy::default(), at(now));
-        state.commit(&plan).expect("what is planned can be done");
+        state.commit(&plan).whole().expect("what is planned can be done");
         for gang in &plan.placements {
             let index: usize = gang.gang.name[1..].parse().expect("a gang is called by its number");
             ends[index] = now + i64::from(jobs[index].1);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cluster_model::plan::{EvictionReason, WaitReason};
+use cluster_model::plan::{EvictionRule, WaitReason};
 use cluster_model::{
     Amounts, BankTerms, Change, ClusterState, EvictionTerms, GangKey, Pod, Queue, Reclaim, Terms,
 };
@@ -277,7 +277,7 @@ fn a_held_gang_lands_when_its_victims_are_gone_and_nobody_else_gets_its_place() 
     add(&mut state, running(gang("low", 1, 8), &["n"], 0));
     add(&mut state, with_priority(gang("high", 1, 8), 1));
     let first = planned_at(&mut state, &policy(), 100);
-    state.commit(&first).unwrap();
+    state.commit(&first).whole().unwrap();
     // Somebody more urgent comes meanwhile: what is held is not theirs, and those who leave leave once.
     add(&mut state, with_priority(gang("urgent", 1, 8), 2));
 
@@ -302,7 +302,7 @@ fn two_claims(members: u32) -> (ClusterState, Plan) {
     add(&mut state, with_priority(gang("high-2", members, 4), 1));
     let first = planned_at(&mut state, &policy(), 100);
     assert_eq!(first.evictions.len(), 2);
-    state.commit(&first).expect("it was made from this state");
+    state.commit(&first).whole().expect("it was made from this state");
     (state, first)
 }
 
@@ -326,7 +326,7 @@ fn who_finds_its_room_taken_by_another_claimant_whose_victim_was_spared_claims_t
     gone(&mut state, &left);
     let second = planned_at(&mut state, &policy(), 110);
     assert_eq!(placements(&second), ["high-1: high-1-0@n"], "there is room for one, and it is the first");
-    state.commit(&second).unwrap();
+    state.commit(&second).whole().unwrap();
     // While it is told to go, the other waits for it.
     let third = planned_at(&mut state, &policy(), 120);
     assert_eq!((evictions(&third), holds(&third)), (vec![], vec![]));
@@ -337,7 +337,7 @@ fn who_finds_its_room_taken_by_another_claimant_whose_victim_was_spared_claims_t
     assert_eq!(evictions(&fourth), [format!("{spared} for high-2 by Priority, lost 520")]);
     assert_eq!(holds(&fourth), ["high-2: high-2-0@n"]);
     assert_eq!(fourth.released, [GangKey::new("team", "high-2")]);
-    state.commit(&fourth).unwrap();
+    state.commit(&fourth).whole().unwrap();
     gone(&mut state, &spared);
     let fifth = planned_at(&mut state, &policy(), 140);
     assert_eq!(placements(&fifth), ["high-2: high-2-0@n"]);
@@ -349,7 +349,7 @@ fn a_gang_that_loses_the_room_of_one_of_two_members_on_a_node_claims_anew() {
     gone(&mut state, "low-2");
     let second = planned_at(&mut state, &policy(), 110);
     assert_eq!(placements(&second), ["high-1: high-1-0@n"]);
-    state.commit(&second).unwrap();
+    state.commit(&second).whole().unwrap();
     state.spare(&GangKey::new("team", "low-1"));
     let third = planned_at(&mut state, &policy(), 120);
     assert_eq!(evictions(&third), ["low-1 for high-2 by Priority, lost 480"]);
@@ -366,7 +366,7 @@ fn held_beside(others: i64) -> ClusterState {
     add(&mut state, with_priority(gang("high", 1, 8 - others), 1));
     let first = planned_at(&mut state, &policy(), 100);
     assert_eq!(first.evictions.iter().map(|it| &*it.gang.name).collect::<Vec<_>>(), ["low"]);
-    state.commit(&first).expect("it was made from this state");
+    state.commit(&first).whole().expect("it was made from this state");
     gone(&mut state, "low");
     state
 }
@@ -382,7 +382,7 @@ fn a_place_stays_held_on_a_node_whose_gpus_vanish_for_a_while() {
         let second = planned_at(&mut state, &policy(), 110);
         assert_eq!((evictions(&second), holds(&second), placements(&second)), (vec![], vec![], vec![]));
         assert_eq!(reason_codes(&second, "high"), ["AwaitsVictims"]);
-        state.commit(&second).unwrap();
+        state.commit(&second).whole().unwrap();
         state.apply(Change::Node(node("n", "H100", 8)));
         let third = planned_at(&mut state, &policy(), 120);
         assert_eq!(placements(&third), ["high: high-0@n"]);
@@ -409,10 +409,10 @@ fn a_hold_that_ran_out_is_given_up_and_its_victims_are_not_evicted_again() {
     add(&mut state, running(gang("low", 1, 8), &["n"], 0));
     add(&mut state, with_priority(gang("high", 1, 8), 1));
     let first = planned_at(&mut state, &policy(), 100);
-    state.commit(&first).unwrap();
+    state.commit(&first).whole().unwrap();
     let second = planned_at(&mut state, &policy(), 700);
     assert_eq!((evictions(&second), holds(&second), placements(&second)), (vec![], vec![], vec![]));
-    state.commit(&second).unwrap();
+    state.commit(&second).whole().unwrap();
     assert_eq!(state.held_gangs().len(), 0);
     // Once they are gone after all, it is like any other gang.
     gone(&mut state, "low");
@@ -428,7 +428,7 @@ fn who_leaves_too_slowly_is_not_counted_on_any_more() {
     add(&mut state, with_priority(gang("high", 1, 4), 1));
     let first = planned_at(&mut state, &policy(), 100);
     assert_eq!(evictions(&first), ["low for high by Priority, lost 200"]);
-    state.commit(&first).unwrap();
+    state.commit(&first).whole().unwrap();
     state.release(&GangKey::new("team", "high"));
     let second = planned_at(&mut state, &policy(), 700);
     assert_eq!(evictions(&second), ["other for high by Priority, lost 2800"], "low is still there");
@@ -441,7 +441,7 @@ fn a_gang_that_gave_way_is_not_displaced_by_the_same_claimant_again() {
     add(&mut state, running(gang("low", 1, 8), &["n"], 0));
     add(&mut state, with_priority(gang("high", 1, 8), 1));
     let first = planned_at(&mut state, &policy(), 100);
-    state.commit(&first).unwrap();
+    state.commit(&first).whole().unwrap();
     gone(&mut state, "low");
     state.release(&GangKey::new("team", "high"));
     add(&mut state, running(gang("low", 1, 8), &["n"], 800));
@@ -497,7 +497,7 @@ fn several_claimants_of_one_plan_do_not_take_more_than_was_borrowed() {
     }
     let plan = planned_at(&mut state, &policy(), 1000);
     assert_eq!(plan.evictions.len(), 4);
-    assert!(plan.evictions.iter().all(|it| it.why == EvictionReason::Reclaim));
+    assert!(plan.evictions.iter().all(|it| it.why == EvictionRule::Reclaim));
     // The youngest lose least.
     let victims: Vec<_> = plan.evictions.iter().map(|it| it.gang.name.to_string()).collect();
     assert_eq!(victims, ["b-7", "b-6", "b-5", "b-4"]);
@@ -623,13 +623,13 @@ fn no_more_pods_of_a_budget_give_way_than_it_allows() {
     add(&mut state, with_priority(gang("high", 1, 4), 1));
     let first = planned_at(&mut state, &policy(), 100);
     assert_eq!(evictions(&first).len(), 1);
-    state.commit(&first).unwrap();
+    state.commit(&first).whole().unwrap();
     add(&mut state, with_priority(gang("next", 1, 4), 1));
     assert_eq!(evictions(&planned_at(&mut state, &policy(), 101)), Vec::<String>::new());
     // And when they are gone, until its maker has counted again: what the budget said is from before.
     gone(&mut state, &first.evictions[0].gang.name);
     let second = planned_at(&mut state, &policy(), 102);
-    state.commit(&second).unwrap();
+    state.commit(&second).whole().unwrap();
     assert_eq!(evictions(&planned_at(&mut state, &policy(), 103)), Vec::<String>::new());
     state.apply(budget(1));
     assert_eq!(evictions(&planned_at(&mut state, &policy(), 104)), Vec::<String>::new());

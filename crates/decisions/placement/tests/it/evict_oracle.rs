@@ -1,6 +1,6 @@
 //! How far from the best: victims and moves against an exhaustive search on small clusters.
 
-use cluster_model::plan::EvictionReason;
+use cluster_model::plan::EvictionRule;
 use cluster_model::{Amounts, Change, ClusterState, EvictionTerms, Queue, Reclaim, Terms};
 use placement::{ConsolidationPolicy, Plan, Policy};
 
@@ -186,7 +186,7 @@ fn consolidation_starts_nearly_all_that_moving_three_could_start() {
         let mut state = case.state(&["nlp"], "nlp", 0);
         let plan = planned_at(&mut state, &policy, NOW);
         holds_fit(&case, &plan, seed);
-        assert!(plan.evictions.iter().all(|it| it.moves && it.why == EvictionReason::Consolidation));
+        assert!(plan.evictions.iter().all(|it| it.moves && it.why == EvictionRule::Consolidation));
         assert_eq!(
             plan.holds.len(),
             plan.evictions.len() + usize::from(!plan.holds.is_empty()),

@@ -157,7 +157,7 @@ fn shares_fill_a_device_before_another_is_opened_and_whole_gpus_take_unused_ones
     let mut place = |pods: Vec<Pod>| -> Vec<DeviceUse> {
         add(&mut state, pods);
         let plan = planned(&mut state);
-        state.commit(&plan).unwrap();
+        state.commit(&plan).whole().unwrap();
         plan.placements.first().map(|gang| gang.members[0].devices.clone()).unwrap_or_default()
     };
     let part = |device, millis| vec![DeviceUse { device, part: DevicePart::Millis(millis) }];
@@ -178,7 +178,7 @@ fn instances_are_cut_where_most_stays_possible_and_parts_are_never_on_counted_no
     {
         add(&mut state, mig(name, profile));
         let plan = planned(&mut state);
-        state.commit(&plan).unwrap();
+        state.commit(&plan).whole().unwrap();
         starts.push(plan.placements[0].members[0].devices[0].part);
     }
     let part = |profile, start| DevicePart::Mig { profile, start };
@@ -242,7 +242,7 @@ fn what_is_remembered_from_plan_to_plan_changes_no_plan() {
         // A copy has no memory.
         let afresh = planned_with(&mut state.clone(), &Policy::default());
         assert_eq!(plan, afresh, "after {number} gangs");
-        state.commit(&plan).unwrap();
+        state.commit(&plan).whole().unwrap();
         if number % 5 == 4 {
             state.apply(Change::PodGone(gang(&format!("g{}", number - 2), 1, 1)[0].key.clone()));
         }

@@ -65,7 +65,7 @@ fn a_nearly_empty_node_is_emptied_onto_one_that_is_in_use() {
     assert!(plan.evictions[0].moves);
     assert_eq!(holds(&plan), ["small: small-0@b"]);
 
-    state.commit(&plan).expect("it can be carried out");
+    state.commit(&plan).whole().expect("it can be carried out");
     comes_again(&mut state, "small", 2);
     assert_eq!(placements(&planned_at(&mut state, &policy(1), NOW + 10)), ["small: small-0@b"]);
 }
@@ -115,7 +115,7 @@ fn who_was_moved_lands_only_when_the_cap_holds_beside_those_that_still_leave() {
     let policy = Policy { energy: EnergyPolicy { cap_watts: Some(2400) }, ..policy(2) };
     let plan = tidied(&mut state, &policy);
     assert_eq!(holds(&plan), ["one: one-0@c", "two: two-0@c"]);
-    state.commit(&plan).expect("it can be carried out");
+    state.commit(&plan).whole().expect("it can be carried out");
 
     comes_again(&mut state, "two", 2);
     let plan = planned_at(&mut state, &policy, NOW + 10);

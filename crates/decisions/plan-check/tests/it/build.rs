@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cluster_model::plan::{
-    Eviction, EvictionReason, GangPlacement, Hold, MemberPlacement, Plan, WaitReason, WaitingGang,
+    Eviction, EvictionRule, GangPlacement, Hold, MemberPlacement, Plan, WaitReason, WaitingGang,
 };
 use cluster_model::policy::Policy;
 use cluster_model::{
@@ -97,7 +97,7 @@ pub fn hold(gang: &str, nodes: &[&str]) -> Hold {
     Hold { gang: name(gang), members: members(gang, nodes), expires: at(NOW + 600) }
 }
 
-pub fn evict(gang: &str, claimant: &str, why: EvictionReason, lost_gpu_seconds: u64) -> Eviction {
+pub fn evict(gang: &str, claimant: &str, why: EvictionRule, lost_gpu_seconds: u64) -> Eviction {
     Eviction { gang: name(gang), claimant: name(claimant), why, lost_gpu_seconds, moves: false }
 }
 

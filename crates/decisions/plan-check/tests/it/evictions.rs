@@ -1,6 +1,6 @@
 //! Who gives way, and what is held.
 
-use cluster_model::plan::{Eviction, EvictionReason, Hold, Plan};
+use cluster_model::plan::{Departure, Eviction, EvictionRule, Hold, Plan};
 use cluster_model::policy::{Backfill, ConsolidationPolicy, EvictionPolicy, Policy};
 use cluster_model::{
     Budget, BudgetCounts, BudgetKey, Change, ClusterState, EvictionTerms, Pod, Queue, Reclaim, Selector,
@@ -12,7 +12,7 @@ use crate::build::{
     NOW, at, cluster, evict, gang, hold, key, members, name, node, on, place, plan, queue, with, with_terms,
 };
 
-use EvictionReason::{Consolidation, Priority, Reclaim as Reclaims};
+use EvictionRule::{Consolidation, Priority, Reclaim as Reclaims};
 
 fn policy() -> Policy {
     Policy {
@@ -99,7 +99,7 @@ fn what_is_held_is_nobody_elses_also_in_later_plans() {
     let mut state = state([urgent(), gang("o", 1, 8), gang("p", 1, 4)].concat());
     let first =
         Plan { evictions: vec![by_priority("r", 8)], holds: vec![hold("g", &["a", "a"])], ..plan(&state) };
-    state.commit(&first).expect("it fits");
+    state.commit(&first).whole().expect("it fits");
     let place_in = |state: &ClusterState, gang: &str, nodes: &[&str]| {
         check_plan(state, &Plan { placements: vec![place(gang, nodes)], ..plan(state) }, &policy())
     };
@@ -143,7 +143,7 @@ fn the_protected_are_left_alone() {
     let (evictions, holds) = (vec![by_priority("r", 8)], vec![hold("g", &["a", "a"])]);
     assert_eq!(found(&spared, evictions.clone(), holds.clone()), protected("it is never evicted"));
     let mut state = state(urgent());
-    state.mark_evicting(&name("r"), &name("x"));
+    state.mark_leaving(&name("r"), &Departure::For(name("x")));
     let again = found(&state, evictions, holds);
     assert!(again.contains(&protected("it is evicted already")[0]), "{again:?}");
 }

@@ -1,6 +1,6 @@
 //! Who gives way by expected work.
 
-use cluster_model::plan::{EvictionReason, Plan};
+use cluster_model::plan::{EvictionRule, Plan};
 use cluster_model::policy::{EvictionPolicy, Outruns, Policy};
 use cluster_model::{Change, ClusterState, EvictionTerms, Pod, Terms};
 use plan_check::{Violation, check_plan};
@@ -38,7 +38,7 @@ fn found(state: &ClusterState, policy: &Policy) -> Vec<Violation> {
         })
         .sum();
     let lost = u64::try_from(lost).expect("not negative");
-    let evictions = vec![evict("r", "g", EvictionReason::ExpectedWork, lost)];
+    let evictions = vec![evict("r", "g", EvictionRule::ExpectedWork, lost)];
     let holds = vec![hold("g", &["a"])];
     check_plan(state, &Plan { evictions, holds, ..plan(state) }, policy)
 }

@@ -1,6 +1,6 @@
 //! Who is moved for its own sake.
 
-use cluster_model::plan::{Eviction, EvictionReason, Plan};
+use cluster_model::plan::{Eviction, EvictionRule, Plan};
 use cluster_model::policy::{ConsolidationPolicy, Policy};
 use cluster_model::{ClusterState, EvictionTerms, Pod, Terms};
 use plan_check::{Violation, check_plan};
@@ -20,7 +20,7 @@ fn state(pods: &[Vec<Pod>]) -> ClusterState {
 
 /// What is found if these are moved to these nodes.
 fn found(state: &ClusterState, moves: &[(&str, &str)], policy: &Policy) -> Vec<Violation> {
-    let itself = |gang| Eviction { moves: true, ..evict(gang, gang, EvictionReason::Consolidation, 0) };
+    let itself = |gang| Eviction { moves: true, ..evict(gang, gang, EvictionRule::Consolidation, 0) };
     let evictions = moves.iter().map(|(gang, _)| itself(gang)).collect();
     let holds = moves.iter().map(|(gang, to)| hold(gang, &[to])).collect();
     check_plan(state, &Plan { evictions, holds, ..plan(state) }, policy)
@@ -56,7 +56,7 @@ fn who_is_moved_has_room_where_it_goes() {
     let over = Violation::NodeOver { node: "b".into(), resource: "gpus", used: 9, allocatable: 8 };
     assert_eq!(found(&tight, &[("r", "b")], &policy(1)), [over]);
     let homeless = Plan {
-        evictions: vec![Eviction { moves: true, ..evict("r", "r", EvictionReason::Consolidation, 0) }],
+        evictions: vec![Eviction { moves: true, ..evict("r", "r", EvictionRule::Consolidation, 0) }],
         ..plan(&tight)
     };
     assert_eq!(check_plan(&tight, &homeless, &policy(1)), [Violation::EvictedForNobody(name("r"))]);

@@ -85,7 +85,7 @@ impl Case {
         }
         for _ in 0..PLANS_MAX {
             let plan = plan(&mut state, &policy, now());
-            state.commit(&plan).ok()?;
+            state.commit(&plan).whole().ok()?;
             if plan.placements.is_empty() {
                 break;
             }

@@ -1,6 +1,6 @@
 //! What happened, in lines that people read.
 
-use cluster_model::plan::EvictionReason;
+use cluster_model::plan::EvictionRule;
 use cluster_model::{Node, QueueName, ResourceName};
 use jiff::Timestamp;
 use placement::Policy;
@@ -69,12 +69,12 @@ impl Watch for Story {
                 self.say(at, job, "starts".to_owned(), format!(" on {}", some_of(&nodes)));
             }
             Happening::Ended { job, .. } => self.say(at, job, "ends".to_owned(), String::new()),
-            Happening::Evicted { job, claimant, why, .. } => {
-                let rule = match why {
-                    EvictionReason::Priority => "gives way to",
-                    EvictionReason::Reclaim => "gives back to",
-                    EvictionReason::ExpectedWork => "lets pass",
-                    EvictionReason::Consolidation => "moves for",
+            Happening::Evicted { job, claimant, rule, .. } => {
+                let rule = match rule {
+                    EvictionRule::Priority => "gives way to",
+                    EvictionRule::Reclaim => "gives back to",
+                    EvictionRule::ExpectedWork => "lets pass",
+                    EvictionRule::Consolidation => "moves for",
                 };
                 self.say(at, job, format!("{rule} {}", claimant.name), String::new());
             }

@@ -8,7 +8,7 @@ mod turn;
 
 use std::collections::{HashMap, VecDeque};
 
-use cluster_model::plan::{EvictionReason, GangPlacement, Plan};
+use cluster_model::plan::{EvictionRule, GangPlacement, Plan};
 use cluster_model::{Change, ClusterState, GangKey, Queue, QueueName};
 use jiff::Timestamp;
 use placement::Policy;
@@ -100,7 +100,7 @@ pub enum Happening<'a> {
         /// For whom.
         claimant: &'a GangKey,
         /// By which rule.
-        why: EvictionReason,
+        rule: EvictionRule,
     },
     /// It is back in the queue: it gave way, or lost a node.
     Requeued {

@@ -1,6 +1,6 @@
 //! One moment: what is due happens, in a fixed order; then a plan is made and acted on.
 
-use cluster_model::plan::{Eviction, GangPlacement, Plan};
+use cluster_model::plan::{Effect, EvictCause, EvictRequest, GangPlacement, Plan};
 use cluster_model::{Change, Node, NodeName};
 
 use super::agenda::Due;
@@ -55,10 +55,7 @@ impl Simulation {
     /// Moves what keeps nodes on that could be off.
     fn tidy(&mut self, watch: &mut dyn Watch) {
         let plan = placement::tidy(&mut self.state, &self.policy, time(self.now));
-        self.state.commit(&plan).expect("a plan is made for the state that it is committed to");
-        for eviction in &plan.evictions {
-            self.evict(eviction, watch);
-        }
+        self.carry_out(&plan, watch);
         // Holds have a place in the next plan, and that says when to look again.
         self.needs_plan |= !plan.evictions.is_empty();
     }
@@ -216,18 +213,26 @@ impl Simulation {
         }
         self.tally.plans += 1;
         let plan = placement::plan(&mut self.state, &self.policy, time(self.now));
-        self.state.commit(&plan).expect("a plan is made for the state that it is committed to");
-        for placement in &plan.placements {
-            self.start(placement, watch);
-        }
-        for eviction in &plan.evictions {
-            self.evict(eviction, watch);
-        }
+        self.carry_out(&plan, watch);
         if !plan.placements.is_empty() || !plan.evictions.is_empty() {
             self.idle_wakes = 0;
         }
         self.look_again(&plan);
         watch.planned(&mut self.state, &plan);
+    }
+
+    /// Commits a plan, and does to the world what that asks for.
+    fn carry_out(&mut self, plan: &Plan, watch: &mut dyn Watch) {
+        let committed = self.state.commit(plan).whole();
+        for effect in committed.expect("a plan is made for the state that it is committed to") {
+            match effect {
+                Effect::Bind(placement) => self.start(&placement, watch),
+                Effect::Evict(request) => self.evict(&request, watch),
+                // The model knows of holds itself: they are written for the next leader, and there is none here.
+                Effect::WriteHold(_) | Effect::DeleteHold { .. } => {}
+                Effect::CallOff(_) => unreachable!("a plan unwinds nothing"),
+            }
+        }
     }
 
     fn look_again(&mut self, plan: &Plan) {
@@ -278,8 +283,11 @@ impl Simulation {
     }
 
     /// The job is told to give way; its nodes are free when it is gone.
-    fn evict(&mut self, eviction: &Eviction, watch: &mut dyn Watch) {
-        let number = self.by_gang[&eviction.gang];
+    fn evict(&mut self, request: &EvictRequest, watch: &mut dyn Watch) {
+        let EvictCause::Claim { claimant, rule, .. } = &request.cause else {
+            unreachable!("a plan evicts for claimants only")
+        };
+        let number = self.by_gang[&request.gang];
         let job = &self.jobs[number as usize];
         let Some(attempt) = self.live.get_mut(&number).filter(|it| it.phase == Phase::Running) else {
             return;
@@ -295,8 +303,7 @@ impl Simulation {
         }
         let gone = self.now + i64::from(self.options.eviction_grace_seconds);
         self.agenda.note(gone, Due::Gone { job: number, version });
-        let (claimant, why) = (&eviction.claimant, eviction.why);
-        watch.happened(time(self.now), &Happening::Evicted { number, job, claimant, why });
+        watch.happened(time(self.now), &Happening::Evicted { number, job, claimant, rule: *rule });
     }
 }
 

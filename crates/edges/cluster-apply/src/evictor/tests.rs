@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use cluster_model::plan::{EvictCause, EvictRequest, EvictionRule, HoldRecord};
 use cluster_model::{GangKey, PodKey};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
-use super::{EvictCause, EvictOutcome, EvictReport, EvictRequest, Evictor};
+use super::{EvictOutcome, EvictReport, Evictor};
 use crate::holds::HoldWriter;
 use crate::testing::{FENCE, Script, slow_writes, status, writes};
 use crate::writes::{Fenced, Writes};
@@ -17,9 +17,7 @@ fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
     EvictRequest {
         gang: GangKey::new("ns", "victim"),
         pods: vec![PodKey::new("ns", "pod", "uid")],
-        reason: "PreemptionByWarpyard",
-        message: "gives way for ns/claimant".to_owned(),
-        cause: EvictCause::Claim { claimant: claimant(), after },
+        cause: EvictCause::Claim { claimant: claimant(), rule: EvictionRule::Reclaim, after },
     }
 }
 
@@ -40,7 +38,7 @@ impl Stage {
 
     fn on(writes: Writes, left: Script) -> Self {
         let fenced = Fenced::default();
-        let holds = HoldWriter::start(writes.clone(), fenced.clone());
+        let holds = HoldWriter::start(writes.clone(), 1, fenced.clone());
         let (sender, reports) = mpsc::unbounded_channel();
         let evictor = Evictor::start(writes, holds.clone(), fenced.clone(), sender);
         Self { left, fenced, holds, evictor, reports }
@@ -49,7 +47,7 @@ impl Stage {
     /// The claimant's Hold is to be written, and its victim to go after that.
     fn with_hold(script: Vec<(Method, u16, Value)>) -> Self {
         let stage = Self::new(script);
-        stage.holds.write(claimant(), hold());
+        stage.holds.write(hold());
         stage.evictor.evict(request(vec![(claimant(), jiff::Timestamp::UNIX_EPOCH)]));
         stage
     }
@@ -144,14 +142,13 @@ fn claimant() -> GangKey {
 }
 
 /// The claimant's Hold.
-fn hold() -> api_types::HoldSpec {
-    api_types::HoldSpec {
-        claimant: "claimant".to_owned(),
-        why: "Reclaim".to_owned(),
+fn hold() -> HoldRecord {
+    HoldRecord {
+        gang: claimant(),
+        rule: Some(EvictionRule::Reclaim),
         members: Vec::new(),
         victims: Vec::new(),
-        expires: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
-        epoch: 1,
+        expires: jiff::Timestamp::UNIX_EPOCH,
     }
 }
 
@@ -224,11 +221,12 @@ async fn who_may_go_only_before_it_starts_stays_once_it_has() {
 }
 
 fn unless_started() -> EvictRequest {
-    unwinding(true, CancellationToken::new())
+    unwinding(true)
 }
 
-fn unwinding(unless_started: bool, called_off: CancellationToken) -> EvictRequest {
-    EvictRequest { cause: EvictCause::Unwinding { unless_started, called_off }, ..request(Vec::new()) }
+fn unwinding(unless_started: bool) -> EvictRequest {
+    let cause = EvictCause::Unwind { why: "found no room".to_owned(), unless_started };
+    EvictRequest { cause, ..request(Vec::new()) }
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,36 +235,34 @@ async fn an_unwinding_that_is_called_off_before_anybody_was_told_deletes_nobody(
     for (unless_started, script) in
         [(false, vec![unclear(Method::PATCH)]), (true, vec![unclear(Method::GET)])]
     {
-        let called_off = CancellationToken::new();
         let mut stage = Stage::new(script);
-        stage.evictor.evict(unwinding(unless_started, called_off.clone()));
+        stage.evictor.evict(unwinding(unless_started));
         // The first try fails; before the next one it is called off. Another try would find no answer in the script.
         stage.played().await;
-        called_off.cancel();
+        stage.evictor.call_off(GangKey::new("ns", "victim"));
         assert_eq!(stage.report(Duration::from_mins(1)).await.outcome, EvictOutcome::Spared);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_gang_of_which_one_pod_was_told_is_unwound_whole_though_that_is_called_off() {
-    let called_off = CancellationToken::new();
     let told = || (Method::PATCH, 200, json!({}));
     let mut stage = Stage::new(vec![told(), (Method::DELETE, 500, status(500, "who knows"))]);
-    stage.evictor.evict(unwinding(false, called_off.clone()));
+    stage.evictor.evict(unwinding(false));
     stage.played().await;
-    called_off.cancel();
+    stage.evictor.call_off(GangKey::new("ns", "victim"));
     stage.left.lock().expect("the script").push_back((Method::DELETE, 200, json!({})));
     assert_eq!(stage.report(Duration::from_mins(1)).await.outcome, EvictOutcome::Leaves);
     assert!(stage.is_played());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_report_says_for_whom_it_was() {
+async fn a_report_says_what_it_was_for() {
     let gone = |method: Method| (method, 404, status(404, "gone"));
     let (claimed, _) = evict_as(request(Vec::new()), vec![gone(Method::PATCH)]).await;
-    assert_eq!(claimed.claimant, Some(claimant()));
+    assert_eq!(claimed.request, request(Vec::new()));
     let (unwound, _) = evict_as(unless_started(), vec![gone(Method::GET), gone(Method::PATCH)]).await;
-    assert_eq!(unwound.claimant, None);
+    assert_eq!(unwound.request, unless_started());
 }
 
 #[tokio::test(start_paused = true)]

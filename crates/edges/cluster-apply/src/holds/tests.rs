@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use api_types::hold::{HeldMember, HoldSpec, HoldVictim};
+use cluster_convert::hold_spec;
 use cluster_model::GangKey;
+use cluster_model::plan::{EvictionRule, HoldRecord, VictimRecord};
 use http::Method;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::{HoldWriter, body};
+use super::HoldWriter;
 use crate::testing::{FENCE, Script, status, writes};
 use crate::writes::Fenced;
 
@@ -17,21 +17,20 @@ fn gang() -> GangKey {
     GangKey::new("ns", "claimant")
 }
 
-fn hold() -> HoldSpec {
-    HoldSpec {
-        claimant: "claimant".to_owned(),
-        why: "Reclaim".to_owned(),
+fn hold() -> HoldRecord {
+    HoldRecord {
+        gang: gang(),
+        rule: Some(EvictionRule::Reclaim),
         members: Vec::new(),
         victims: Vec::new(),
-        expires: Time(Timestamp::UNIX_EPOCH),
-        epoch: 1,
+        expires: Timestamp::UNIX_EPOCH,
     }
 }
 
 fn writer(script: Vec<(Method, u16, Value)>) -> (HoldWriter, Script, Fenced) {
     let (writes, left) = writes(script);
     let fenced = Fenced::default();
-    (HoldWriter::start(writes, fenced.clone()), left, fenced)
+    (HoldWriter::start(writes, 1, fenced.clone()), left, fenced)
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +46,7 @@ async fn a_hold_is_written_whatever_the_server_says_first_and_only_then_is_it_th
         vec![(Method::POST, 429, status(429, "later")), (Method::POST, 201, json!({}))],
     ] {
         let (holds, left, _) = writer(script);
-        holds.write(gang(), hold());
+        holds.write(hold());
         assert!(holds.is_written(&gang(), Timestamp::UNIX_EPOCH).await);
         assert!(left.lock().expect("the script").is_empty(), "it was there too early");
     }
@@ -57,7 +56,7 @@ async fn a_hold_is_written_whatever_the_server_says_first_and_only_then_is_it_th
 async fn who_waits_for_a_hold_that_is_taken_back_learns_it() {
     let refused = (0..8).map(|_| (Method::POST, 403, status(403, "no right"))).collect();
     let (holds, _left, _) = writer(refused);
-    holds.write(gang(), hold());
+    holds.write(hold());
     let waits = holds.clone();
     let waiting = tokio::spawn(async move { waits.is_written(&gang(), Timestamp::UNIX_EPOCH).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -78,7 +77,7 @@ async fn a_hold_that_is_gone_already_needs_no_deletion() {
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_the_fence_refuses_says_that_we_do_not_lead() {
     let (holds, _left, fenced) = writer(vec![(Method::POST, 422, status(422, FENCE))]);
-    holds.write(gang(), hold());
+    holds.write(hold());
     assert_eq!(fenced.fenced().await, FENCE);
 }
 
@@ -86,18 +85,18 @@ async fn a_hold_that_the_fence_refuses_says_that_we_do_not_lead() {
 async fn who_waits_for_a_hold_is_not_served_by_the_next_one() {
     let (holds, _left, _) = writer(vec![(Method::POST, 201, json!({}))]);
     let later = Timestamp::from_second(60).expect("in range");
-    holds.write(gang(), HoldSpec { expires: Time(later), ..hold() });
+    holds.write(HoldRecord { expires: later, ..hold() });
     assert!(!holds.is_written(&gang(), Timestamp::UNIX_EPOCH).await, "another one is wanted");
     assert!(holds.is_written(&gang(), later).await);
 }
 
 #[test]
 fn a_hold_that_replaces_another_leaves_nothing_of_it() {
-    let member = HeldMember { uid: "uid".to_owned(), node: "node".to_owned() };
-    let victim =
-        HoldVictim { namespace: "ns".to_owned(), gang: "victim".to_owned(), uids: vec!["old".to_owned()] };
-    let before = body("name", &HoldSpec { members: vec![member], victims: vec![victim], ..hold() });
-    let after = body("name", &hold());
+    let members = vec![("uid".into(), "node".into())];
+    let victims = vec![VictimRecord { gang: GangKey::new("ns", "victim"), pods: vec!["old".into()] }];
+    let body = |record: &HoldRecord| super::body("name", &hold_spec(record, 1));
+    let before = body(&HoldRecord { members, victims, ..hold() });
+    let after = body(&hold());
     assert_eq!(after["spec"]["victims"], json!([]));
     // What a merge patch does not name stays as it was.
     let fields = |body: &Value| body["spec"].as_object().expect("a spec").keys().cloned().collect::<Vec<_>>();

@@ -1,7 +1,10 @@
 //! What a plan says. The types live here, not with the planner, so that the judge can read plans without it.
 
+mod effect;
 mod reason;
 mod sentence;
+
+pub use effect::{Committed, Departure, Effect, EvictCause, EvictRequest, HoldEnd, HoldRecord, VictimRecord};
 
 pub use reason::{NeighbourRefusal, ReasonData, Refusals, WaitReason};
 
@@ -61,7 +64,7 @@ pub struct Eviction {
     /// For whom.
     pub claimant: GangKey,
     /// By which rule.
-    pub why: EvictionReason,
+    pub why: EvictionRule,
     /// What is lost: GPUs × time since the last checkpoint, or since the start without one.
     pub lost_gpu_seconds: u64,
     /// Where it goes at once, if it is only moved: its hold is in the same plan.
@@ -70,7 +73,7 @@ pub struct Eviction {
 
 /// By which rule a gang is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum EvictionReason {
+pub enum EvictionRule {
     /// The claimant is of a higher priority, in the same or another queue.
     Priority,
     /// The claimant's queue takes back what is its own.

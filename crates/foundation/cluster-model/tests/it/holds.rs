@@ -1,7 +1,7 @@
 //! What is held, moved and evicted, and what that costs a queue over time.
 
 use cluster_model::Change::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q};
-use cluster_model::plan::{Eviction, EvictionReason, GangPlacement, Hold, MemberPlacement, Plan};
+use cluster_model::plan::{Departure, Eviction, EvictionRule, GangPlacement, Hold, MemberPlacement, Plan};
 use cluster_model::{
     Amounts, AssumeError, BankTerms, Budget, BudgetCounts, BudgetKey, Change, ClusterState, GangKey, Place,
     Pod, PodId, PodKey, Queue, ResourceName, Selector,
@@ -77,18 +77,18 @@ fn a_budget_remembers_who_was_told_to_go_until_its_maker_is_heard_again() {
     let told = |state: &ClusterState| state.budgets().map(|budget| budget.told).collect::<Vec<_>>();
     let mut state = victim_and_claimant();
     state.apply(Change::Budget(everybody.clone()));
-    state.mark_evicting(&gang("victim"), &gang("claimant"));
-    state.mark_evicting(&gang("victim"), &gang("other"));
+    state.mark_leaving(&gang("victim"), &Departure::For(gang("claimant")));
+    state.mark_leaving(&gang("victim"), &Departure::For(gang("other")));
     assert_eq!(told(&state), [1], "once, for whomever");
     let mut spared = state.clone();
     spared.spare(&gang("victim"));
     assert_eq!(told(&spared), [0]);
     let mut refused = state.clone();
-    refused.stop_evicting(&gang("victim"));
+    refused.stop_leaving(&gang("victim"));
     assert_eq!(told(&refused), [0], "it stays");
     let mut leaves = state.clone();
     leaves.apply(P(Pod { terminating: true, ..on(pod("victim", 8), "a") }));
-    leaves.stop_evicting(&gang("victim"));
+    leaves.stop_leaving(&gang("victim"));
     assert_eq!(told(&leaves), [1], "it goes though others of its gang were refused");
     state.apply(PodGone(key("victim")));
     assert_eq!(told(&state), [1], "it is gone, and the budget may not know");
@@ -147,10 +147,10 @@ fn a_gang_that_is_moved_counts_where_it_is_and_where_it_goes_and_its_next_pod_fi
 #[test]
 fn a_gang_gives_way_until_none_of_its_members_has_a_node() {
     let mut state = victim_and_claimant();
-    state.mark_evicting(&gang("claimant"), &gang("victim"));
-    state.mark_evicting(&gang("victim"), &gang("claimant"));
+    state.mark_leaving(&gang("claimant"), &Departure::For(gang("victim")));
+    state.mark_leaving(&gang("victim"), &Departure::For(gang("claimant")));
     let evicting = |state: &ClusterState, name: &str| {
-        state.gang(&gang(name)).and_then(|gang| gang.evicting()).map(|gang| gang.name.to_string())
+        state.gang(&gang(name)).and_then(|gang| gang.claimant()).map(|gang| gang.name.to_string())
     };
     assert_eq!(evicting(&state, "claimant"), None, "it has nothing to give");
     assert_eq!(evicting(&state, "victim").as_deref(), Some("claimant"));
@@ -169,7 +169,7 @@ fn a_plan_that_is_committed_marks_holds_and_places() {
     plan.evictions.push(Eviction {
         gang: gang("victim"),
         claimant: gang("claimant"),
-        why: EvictionReason::Priority,
+        why: EvictionRule::Priority,
         lost_gpu_seconds: 0,
         moves: false,
     });
@@ -180,10 +180,10 @@ fn a_plan_that_is_committed_marks_holds_and_places() {
         run: None,
         members: vec![member("small", "b")],
     });
-    state.commit(&plan).expect("all are there");
+    state.commit(&plan).whole().expect("all are there");
     assert_eq!((gpus_free(&state, "a"), gpus_free(&state, "b")), (-8, 6));
     assert!(state.pod(id(&state, "small")).is_assumed());
-    assert_eq!(state.gang(&gang("victim")).and_then(|gang| gang.evicting()), Some(&gang("claimant")));
+    assert_eq!(state.gang(&gang("victim")).and_then(|gang| gang.claimant()), Some(&gang("claimant")));
     assert_eq!(state.running_gangs().map(|gang| &*gang.name).collect::<Vec<_>>(), ["small", "victim"]);
 }
 
@@ -336,7 +336,7 @@ fn a_pod_that_is_made_anew_without_an_index_finds_a_place_of_the_same_controller
         P(on(replica("old", "set"), "a")),
     ]);
     state.hold(&hold("old", "b")).expect("it is moved");
-    state.mark_evicting(&gang("old"), &gang("claimant"));
+    state.mark_leaving(&gang("old"), &Departure::For(gang("claimant")));
     state.apply(P(replica("stranger", "other")));
     let elsewhere = Pod { key: PodKey::new("elsewhere", "claims", "claims"), ..replica("claims", "set") };
     state.apply(P(elsewhere));
@@ -369,12 +369,12 @@ fn held(state: &ClusterState) -> Vec<GangKey> {
 fn a_gang_that_was_spared_may_be_asked_again() {
     let mut state = victim_and_claimant();
     let (victim, claimant) = (gang("victim"), gang("claimant"));
-    state.mark_evicting(&victim, &claimant);
+    state.mark_leaving(&victim, &Departure::For(claimant.clone()));
     assert!(state.was_evicted_for(&victim, &claimant) && state.has_displaced(&claimant));
     state.spare(&victim);
     assert!(!state.was_evicted_for(&victim, &claimant) && !state.has_displaced(&claimant));
-    assert_eq!(state.gang(&victim).and_then(|gang| gang.evicting()), None);
-    assert_eq!(state.evicting_gangs().len(), 0);
+    assert_eq!(state.gang(&victim).and_then(|gang| gang.claimant()), None);
+    assert_eq!(state.leaving_gangs().len(), 0);
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn a_run_is_remembered_over_its_attempts() {
     let mut state = victim_and_claimant();
     state.apply(P(on(of_run("train-1", "train"), "b")));
     state.apply(P(of_run("own-1", "own")));
-    state.mark_evicting(&gang("train-1"), &gang("own-1"));
+    state.mark_leaving(&gang("train-1"), &Departure::For(gang("own-1")));
     state.apply(P(of_run("train-2", "train")));
     state.apply(P(of_run("own-2", "own")));
     state.apply(P(of_run("other-1", "other")));

@@ -9,3 +9,4 @@ mod reasons;
 mod saved;
 mod steps;
 mod tables;
+mod take_up;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cluster_model::plan::{Hold, MemberPlacement};
+use cluster_model::plan::{Departure, Hold, MemberPlacement};
 use cluster_model::{
     Change, ClusterState, DeviceUse, GangKey, LabelSet, Node, NodeName, Pod, PodKey, Queue, QueueName,
 };
@@ -172,7 +172,7 @@ impl Objects {
             state.apply(Change::Pod(pod.clone()));
         }
         for (victim, claimant) in &self.evicting {
-            state.mark_evicting(victim, claimant);
+            state.mark_leaving(victim, &Departure::For(claimant.clone()));
         }
         state
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cluster_model::plan::{Hold, MemberPlacement};
+use cluster_model::plan::{Departure, Hold, MemberPlacement};
 use cluster_model::{Change, ClusterState, Fork, GangKey, NodeId, Place, PodId};
 use jiff::SignedDuration;
 use proptest::prelude::*;
@@ -110,7 +110,7 @@ pub fn run_on(state: &mut ClusterState, objects: &mut Objects, steps: &[Step]) {
                 objects.release(gang);
             }
             Step::Evict(victim, claimant) => {
-                state.mark_evicting(victim, claimant);
+                state.mark_leaving(victim, &Departure::For(claimant.clone()));
                 objects.evict(victim, claimant);
             }
             Step::Fork(outer, inner) => {

@@ -7,10 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster_model::{Change, Node, NodeName, Taint, TaintEffect};
+use cluster_model::{Change, ClusterState, Node, NodeName, Taint, TaintEffect};
 use tokio::time::Instant;
-
-use super::Planner;
 
 /// For how long: many times what Kubernetes takes to hear of it, and little beside the boot of a machine.
 const COUNTS_FOR: Duration = Duration::from_secs(2);
@@ -60,6 +58,16 @@ impl Lifted {
         self.counting.values().flatten().map(|(_, until)| *until).min()
     }
 
+    /// Takes taints off that have counted for long enough.
+    pub fn clear(&mut self, state: &mut ClusterState, now: Instant) {
+        for (name, taints) in self.take_due(now) {
+            if let Some(mut node) = state.node_object(&name).cloned() {
+                node.taints.retain(|taint| !taints.contains(taint));
+                state.apply(Change::Node(node));
+            }
+        }
+    }
+
     /// Those that count no more, by node.
     fn take_due(&mut self, now: Instant) -> BTreeMap<NodeName, Vec<Taint>> {
         let mut due: BTreeMap<NodeName, Vec<Taint>> = BTreeMap::new();
@@ -70,18 +78,6 @@ impl Lifted {
             !counting.is_empty()
         });
         due
-    }
-}
-
-impl Planner {
-    /// Takes taints off that have counted for long enough.
-    pub(super) fn clear_lifted(&mut self, now: Instant) {
-        for (name, taints) in self.lifted.take_due(now) {
-            if let Some(mut node) = self.state.node_object(&name).cloned() {
-                node.taints.retain(|taint| !taints.contains(taint));
-                self.state.apply(Change::Node(node));
-            }
-        }
     }
 }
 
@@ -96,20 +92,20 @@ mod tests {
     use cluster_model::{Change, Node, Taint, TaintEffect};
     use tokio::time::Instant;
 
-    use crate::planner::Planner;
-    use crate::planner::testing::planner;
+    use crate::dispatcher::Dispatcher;
+    use crate::dispatcher::testing::dispatcher;
 
     fn taint(key: &str, effect: TaintEffect) -> Taint {
         Taint { key: key.into(), value: "".into(), effect }
     }
 
-    fn see(planner: &mut Planner, taints: &[&Taint]) {
+    fn see(dispatcher: &mut Dispatcher, taints: &[&Taint]) {
         let taints = taints.iter().map(|&taint| taint.clone()).collect();
-        planner.apply(Change::Node(Node { taints, ..Node::new("node") }));
+        dispatcher.apply(Change::Node(Node { taints, ..Node::new("node") }));
     }
 
-    fn keys(planner: &Planner) -> Vec<String> {
-        let node = planner.state.node_object(&"node".into()).expect("it is there");
+    fn keys(dispatcher: &Dispatcher) -> Vec<String> {
+        let node = dispatcher.state.node_object(&"node".into()).expect("it is there");
         node.taints.iter().map(|taint| taint.key.to_string()).collect()
     }
 
@@ -120,32 +116,32 @@ mod tests {
             taint("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
             taint("closed", TaintEffect::NoSchedule),
         ];
-        let mut planner = planner();
-        see(&mut planner, &[&starting, &others[0], &others[1]]);
-        see(&mut planner, &[]);
-        assert_eq!(keys(&planner), ["unregistered"]);
-        let due = planner.lifted.next().expect("it ends");
-        assert_eq!(planner.next_timer(), Some(due));
+        let mut dispatcher = dispatcher();
+        see(&mut dispatcher, &[&starting, &others[0], &others[1]]);
+        see(&mut dispatcher, &[]);
+        assert_eq!(keys(&dispatcher), ["unregistered"]);
+        let due = dispatcher.lifted.next().expect("it ends");
+        assert_eq!(dispatcher.next_timer(), Some(due));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        see(&mut planner, &[&others[1]]);
-        planner.clear_lifted(Instant::now());
-        assert_eq!(keys(&planner), ["closed", "unregistered"], "also when the node is seen again");
+        see(&mut dispatcher, &[&others[1]]);
+        dispatcher.lifted.clear(&mut dispatcher.state, Instant::now());
+        assert_eq!(keys(&dispatcher), ["closed", "unregistered"], "also when the node is seen again");
         tokio::time::sleep_until(due).await;
-        planner.clear_lifted(Instant::now());
-        assert_eq!((keys(&planner), planner.lifted.next()), (vec!["closed".to_owned()], None));
+        dispatcher.lifted.clear(&mut dispatcher.state, Instant::now());
+        assert_eq!((keys(&dispatcher), dispatcher.lifted.next()), (vec!["closed".to_owned()], None));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_taint_that_is_back_is_no_lifted_one_and_a_node_that_is_gone_has_none() {
         let starting = taint("unregistered", TaintEffect::NoExecute);
-        let mut planner = planner();
+        let mut dispatcher = dispatcher();
         for taints in [vec![&starting], vec![], vec![&starting]] {
-            see(&mut planner, &taints);
+            see(&mut dispatcher, &taints);
         }
-        assert_eq!((keys(&planner), planner.lifted.next()), (vec!["unregistered".to_owned()], None));
-        see(&mut planner, &[]);
-        planner.apply(Change::NodeGone("node".into()));
-        see(&mut planner, &[]);
-        assert_eq!(keys(&planner), [""; 0]);
+        assert_eq!((keys(&dispatcher), dispatcher.lifted.next()), (vec!["unregistered".to_owned()], None));
+        see(&mut dispatcher, &[]);
+        dispatcher.apply(Change::NodeGone("node".into()));
+        see(&mut dispatcher, &[]);
+        assert_eq!(keys(&dispatcher), [""; 0]);
     }
 }

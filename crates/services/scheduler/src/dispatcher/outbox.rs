@@ -1,32 +1,114 @@
-//! What was decided goes to those who do it.
+//! Where the dispatcher's effects go. Its parts return effects; nothing else of it holds a writer.
 
-use cluster_apply::{BindRequest, Target};
-use cluster_model::plan::Plan;
-use tracing::{error, info};
+use std::sync::Arc;
 
-use super::Planner;
+use capacity::catalogue::Catalogue;
+use capacity::claim::Launch;
+use cluster_apply::{EffectWriter, StatusWriter, Target, Value};
+use cluster_model::plan::Effect as ClusterEffect;
+use cluster_model::{GangKey, NodeName};
+use serde_json::Value as Json;
+use tokio::sync::mpsc;
 
-impl Planner {
-    /// Lets those start that the plan starts.
-    pub(super) fn hand_over(&mut self, plan: &Plan) {
-        let mut binds = Vec::new();
-        for placement in &plan.placements {
-            info!(gang = %placement.gang, queue = %placement.queue, members = placement.members.len(), "Placed gang.");
-            if let Some(told) = self.told.remove(&placement.gang) {
-                self.take_back(&told);
-            }
-            self.rooms.lands(placement);
-            for member in &placement.members {
-                // A condition must not be written any more once the pod may have a node.
-                self.outputs.status.forget(&Target::Pod(member.pod.clone()));
-                match self.state.assume_member(member) {
-                    Ok(()) => binds.push(BindRequest { pod: member.pod.clone(), node: member.node.clone() }),
-                    Err(error) => error!(%error, "The plan does not fit the state it was made from."),
-                }
+use crate::machines::CapacityBackend;
+
+/// One thing that the dispatcher wants done.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// To pods and Holds.
+    Cluster(ClusterEffect),
+    /// What people read.
+    Notice(Notice),
+    /// To machines.
+    Machines(MachineEffect),
+    /// Ask the API server how many members of a gang have ended.
+    AskEnded(GangKey),
+}
+
+/// What people are told, and what is not true any more.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// Write this about it.
+    Say(Target, Value),
+    /// Write nothing more about it.
+    Forget(Target),
+    /// Take back that a run waits.
+    Clear(Target),
+}
+
+/// To machines that are bought.
+#[derive(Clone, Debug)]
+pub enum MachineEffect {
+    /// Order all machines of a launch.
+    Order(Launch, Arc<Catalogue>),
+    /// Give the machine of a claim back.
+    GiveBack(Arc<str>),
+    /// Change a node, by a JSON patch.
+    PatchNode(NodeName, Json),
+    /// More gangs wait: a decision is due now.
+    DecideNow,
+}
+
+impl From<ClusterEffect> for Effect {
+    fn from(effect: ClusterEffect) -> Self {
+        Self::Cluster(effect)
+    }
+}
+
+impl From<Notice> for Effect {
+    fn from(notice: Notice) -> Self {
+        Self::Notice(notice)
+    }
+}
+
+impl From<MachineEffect> for Effect {
+    fn from(effect: MachineEffect) -> Self {
+        Self::Machines(effect)
+    }
+}
+
+/// The writers.
+pub struct Outbox {
+    /// Of pods and Holds.
+    pub effects: EffectWriter,
+    /// Of statuses.
+    pub status: StatusWriter,
+    /// Of machines, if they are bought.
+    pub machines: Option<Arc<dyn CapacityBackend>>,
+    /// Who asks about members that ended.
+    pub questions: mpsc::UnboundedSender<GangKey>,
+}
+
+impl Outbox {
+    /// Sends effects, in their order. The effects of one plan are sent together.
+    pub fn send(&self, effects: impl IntoIterator<Item = Effect>) {
+        let mut for_cluster = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Cluster(effect) => for_cluster.push(effect),
+                Effect::Notice(Notice::Say(target, value)) => self.status.submit(target, value),
+                Effect::Notice(Notice::Forget(target)) => self.status.forget(&target),
+                Effect::Notice(Notice::Clear(run)) => self.status.clear_run(&run),
+                Effect::Machines(effect) => self.send_to_machines(effect),
+                // Without a receiver the process is ending.
+                Effect::AskEnded(gang) => drop(self.questions.send(gang)),
             }
         }
-        if !binds.is_empty() {
-            self.outputs.binder.bind(binds);
+        self.effects.write(for_cluster);
+    }
+
+    fn send_to_machines(&self, effect: MachineEffect) {
+        let Some(backend) = &self.machines else { return };
+        match effect {
+            MachineEffect::Order(launch, catalogue) => backend.order(&launch, &catalogue),
+            MachineEffect::GiveBack(claim) => backend.give_back(&claim),
+            MachineEffect::PatchNode(node, patch) => backend.patch_node(&node, patch),
+            MachineEffect::DecideNow => backend.more_wait(),
         }
+    }
+
+    /// Begins nothing more, and waits for what is under way, for as long as the server takes to give it up.
+    pub async fn stop(self) {
+        self.effects.stop().await;
     }
 }

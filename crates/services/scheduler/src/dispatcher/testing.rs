@@ -1,23 +1,23 @@
-//! A planner whose API server never answers, for tests.
+//! A dispatcher whose API server never answers, for tests.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cluster_apply::{Binder, EventWriter, Evictor, Fenced, HoldWriter, StatusWriter, Writes};
+use cluster_apply::{EffectWriter, Fenced, Leader, Reports, StatusWriter, Writes};
 use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
 use kube::client::Body;
 use placement::Policy;
 use tokio::sync::mpsc;
 
-use super::{Outputs, Planner, Settings};
+use super::{Dispatcher, Lag, Observers, Outbox, Settings};
 use crate::metrics::Metrics;
 use crate::tell::learned::Teller;
 
 /// It has an empty cluster, and decides as installed.
-pub(super) fn planner() -> Planner {
-    planner_and_requests().0
+pub(super) fn dispatcher() -> Dispatcher {
+    dispatcher_and_requests().0
 }
 
 /// The gang of two of [`member`].
@@ -31,17 +31,17 @@ pub(super) fn member(name: &str) -> Pod {
 }
 
 /// It knows a gang of two: `first` is on `node`, `rest` waits.
-pub(super) fn planner_of_a_gang_in_part() -> Planner {
-    let mut planner = planner();
+pub(super) fn dispatcher_of_a_gang_in_part() -> Dispatcher {
+    let mut dispatcher = dispatcher();
     let allocatable = Resources { pods: 10, ..Resources::default() };
-    planner.state.apply(Change::Node(Node { allocatable, ..Node::new("node") }));
-    planner.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
-    planner.state.apply(Change::Pod(member("rest")));
-    planner
+    dispatcher.state.apply(Change::Node(Node { allocatable, ..Node::new("node") }));
+    dispatcher.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
+    dispatcher.state.apply(Change::Pod(member("rest")));
+    dispatcher
 }
 
-/// The same as [`planner`], and how many requests the API server got.
-pub(super) fn planner_and_requests() -> (Planner, Arc<AtomicUsize>) {
+/// The same as [`dispatcher`], and how many requests the API server got.
+pub(super) fn dispatcher_and_requests() -> (Dispatcher, Arc<AtomicUsize>) {
     let requests = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&requests);
     let service = tower::service_fn(move |_: http::Request<Body>| {
@@ -49,29 +49,22 @@ pub(super) fn planner_and_requests() -> (Planner, Arc<AtomicUsize>) {
         std::future::pending::<Result<http::Response<Body>, Infallible>>()
     });
     let writes = Writes::new(kube::Client::new(service, "default"), Duration::from_secs(4));
-    let status = StatusWriter::start(writes.clone(), Fenced::default());
-    let (reports, _) = mpsc::unbounded_channel();
-    let binder = Binder::start(writes.clone(), 1, status.clone(), Fenced::default(), reports);
-    let holds = HoldWriter::start(writes.clone(), Fenced::default());
+    let (binds, _) = mpsc::unbounded_channel();
     let (evictions, _) = mpsc::unbounded_channel();
-    let events = EventWriter::start(writes.clone(), Fenced::default(), String::new());
-    let evictor = Evictor::start(writes, holds.clone(), Fenced::default(), evictions);
+    let leader = Leader { epoch: 1, instance: String::new(), binds_in_flight_max: 1 };
+    let fenced = Fenced::default();
+    let status = StatusWriter::start(writes.clone(), fenced.clone());
+    let effects = EffectWriter::start(&writes, leader, status.clone(), &fenced, Reports { binds, evictions });
     let (questions, _) = mpsc::unbounded_channel();
-    let (metrics, _) = Metrics::new();
-    let outputs = Outputs {
-        binder,
-        evictor,
-        holds,
-        machines: None,
-        events,
-        epoch: 1,
-        status,
-        questions,
-        metrics,
+    let outbox = Outbox { effects, status, machines: None, questions };
+    let observers = Observers {
+        metrics: Metrics::new().0,
         teller: Teller::new(Arc::default()),
         record: None,
         spans: None,
+        lag: Lag::default(),
+        measured: None,
     };
     let settings = Settings { policy: Policy::installed(), unwind_after: Duration::from_secs(45) };
-    (Planner::new(settings, outputs), requests)
+    (Dispatcher::new(settings, observers, outbox), requests)
 }

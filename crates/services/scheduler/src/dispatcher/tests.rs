@@ -5,14 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use api_types::run::Waiting;
-use cluster_apply::{EventRequest, Target, Value};
+use cluster_apply::{Target, Value};
+use cluster_model::plan::{Effect, HoldEnd};
 use cluster_model::{GangKey, PodKey};
 use cluster_watch::{Kind, Message};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::testing::{planner, planner_and_requests};
+use super::outbox::Notice;
+use super::testing::{dispatcher, dispatcher_and_requests};
 use super::{Inputs, TakenOver};
 use crate::tell::desk::Desk;
 
@@ -29,7 +31,7 @@ impl Running {
         let (watches, watches_receiver) = mpsc::channel(16);
         let (taken_over, taken_over_receiver) = mpsc::channel(1);
         // Nobody sends any of these.
-        let (_, reports) = mpsc::unbounded_channel();
+        let (_, binds) = mpsc::unbounded_channel();
         let (_, evictions) = mpsc::unbounded_channel();
         let (_, answers) = mpsc::unbounded_channel();
         let (_, decided) = mpsc::channel(1);
@@ -37,7 +39,7 @@ impl Running {
         let inputs = Inputs {
             watches: watches_receiver,
             taken_over: taken_over_receiver,
-            reports,
+            binds,
             evictions,
             answers,
             decided,
@@ -46,7 +48,7 @@ impl Running {
         };
         let (planned, first_plan) = oneshot::channel();
         let on_first_plan = || planned.send(()).expect("it is waited for");
-        tokio::spawn(planner().run(inputs, on_first_plan));
+        tokio::spawn(dispatcher().run(inputs, on_first_plan));
         Self { watches, taken_over, first_plan, stop }
     }
 
@@ -102,24 +104,24 @@ async fn nothing_is_planned_before_the_last_write_of_the_leader_before_is_known(
 
 #[tokio::test(start_paused = true)]
 async fn an_end_begins_no_further_write_and_takes_no_longer_than_those_under_way() {
-    let (planner, requests) = planner_and_requests();
-    let outputs = planner.outputs;
+    let (dispatcher, requests) = dispatcher_and_requests();
+    let outbox = dispatcher.outbox;
     for index in 0..20_000 {
         let run = Target::Run("ns".into(), format!("run-{index}").into());
-        outputs.status.submit(run, Value::Waiting(Some(Waiting::default())));
+        outbox.send([Notice::Say(run, Value::Waiting(Some(Waiting::default()))).into()]);
     }
     for index in 0..100 {
-        outputs.holds.delete(&GangKey::new("ns", format!("gang-{index}")));
-        let pod = PodKey::new("ns", format!("pod-{index}"), "uid");
-        let note = "it gives way".to_owned();
-        outputs.events.submit(EventRequest { pod, reason: "Preempted", action: "Evict", note });
+        let name = format!("gang-{index}");
+        let member = PodKey::new("ns", &*name, "uid");
+        let effect = Effect::DeleteHold { gang: GangKey::new("ns", name), end: HoldEnd::Expired { member } };
+        outbox.send([effect.into()]);
     }
     // Nothing is answered, so that as much is under way as may be.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let begun = requests.load(Ordering::SeqCst);
     assert!(begun > 0, "there is something to wait for");
     // The server has 4 s for a write, and its answer another one.
-    timeout(Duration::from_secs(5), outputs.stop()).await.expect("it ends in a write's time");
+    timeout(Duration::from_secs(5), outbox.stop()).await.expect("it ends in a write's time");
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(requests.load(Ordering::SeqCst), begun);
 }

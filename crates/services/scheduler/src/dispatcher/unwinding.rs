@@ -1,6 +1,5 @@
 //! Gangs that cannot go on as they are: bound in part with no room for the rest, or on a node that was given more than it
-//! has. Pure but for the tokens with which it calls off what it said: from the state, and since when things have been so, to
-//! who is taken off its nodes.
+//! has. Pure: from the state, and since when things have been so, to the gangs that are taken off their nodes.
 //!
 //! ```text
 //!   gang in part ──one more of its members is seen bound, or the rest lands──► starts anew
@@ -20,30 +19,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cluster_apply::EvictOutcome;
-use cluster_model::plan::{WaitReason, WaitingGang};
+use cluster_model::plan::{Effect, EvictCause, EvictRequest, WaitReason, WaitingGang};
 use cluster_model::{ClusterState, Gang, GangKey, NodeId, NodeName, Place, Resources};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
+/// The state is looked at once in this time after a plan: it costs O(waiting).
+const LOOK_PACE: Duration = Duration::from_millis(250);
 /// A node is overcommitted for so long before anybody is taken off it: pods that end, and reports that are late, mend
 /// most of it.
 const OVERCOMMITTED_MAX: Duration = Duration::from_secs(10);
 /// For so long nobody else on an overcommitted node goes while it is not known whether one that was asked does: a server
 /// that says nothing clear about its pods must not keep the node as it is.
 const ASKED_MAX: Duration = Duration::from_secs(30);
-
-/// Who is unwound, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unwound {
-    /// The gang.
-    pub gang: GangKey,
-    /// Why, in a sentence.
-    pub why: String,
-    /// Whether it may go only if none of its members runs yet: nothing is lost then.
-    pub unless_started: bool,
-    /// Cancelled when it can go on after all.
-    pub called_off: CancellationToken,
-}
 
 /// Since when things have been as they are.
 #[derive(Debug)]
@@ -52,10 +39,13 @@ pub struct Unwinding {
     in_part_max: Duration,
     in_part: BTreeMap<GangKey, InPart>,
     overcommitted: BTreeMap<NodeName, Instant>,
-    /// Gangs that were said, until it is known what became of it.
+    /// Gangs whose unwinding was asked for, until it is known how that ended.
     asked: BTreeMap<GangKey, Asked>,
     /// Gangs that turned out to have started, until none of their members has a node.
     started: BTreeSet<GangKey>,
+    /// When to look at the state of the last plan, and when that was done last.
+    look_at: Option<Instant>,
+    looked: Instant,
 }
 
 /// A gang that is being unwound.
@@ -63,7 +53,7 @@ pub struct Unwinding {
 struct Asked {
     at: Instant,
     trouble: Trouble,
-    called_off: CancellationToken,
+    is_called_off: bool,
 }
 
 /// What a gang is unwound for.
@@ -94,27 +84,35 @@ impl Unwinding {
             overcommitted: BTreeMap::new(),
             asked: BTreeMap::new(),
             started: BTreeSet::new(),
+            look_at: None,
+            looked: Instant::now(),
         }
     }
 
-    /// Looks at the state after a plan, says who is unwound now, and calls off what was said of gangs that got on. Nobody is
-    /// said again before [`Unwinding::ended`]. `failing` are gangs with members whose last bind failed.
+    /// A plan was made: there may be something to see in a moment.
+    pub fn planned(&mut self) {
+        self.look_at.get_or_insert(self.looked + LOOK_PACE);
+    }
+
+    /// Looks at the state after a plan: gangs that are to be unwound now, and unwindings that are called off because the gang
+    /// got on. None is asked for again before [`Unwinding::ended`]. `failing` are gangs with members whose last bind failed.
     pub fn update(
         &mut self,
         state: &ClusterState,
         waiting: &[WaitingGang],
         failing: &BTreeSet<GangKey>,
         now: Instant,
-    ) -> Vec<Unwound> {
+    ) -> Vec<Effect> {
+        (self.look_at, self.looked) = (None, now);
         self.started.retain(|gang| state.gang(gang).is_some_and(has_node));
-        let mut found = self.stuck(state, waiting, failing, now);
-        found.extend(self.crowded(state, now));
-        self.call_off();
-        found
+        let mut effects = self.stuck(state, waiting, failing, now);
+        effects.extend(self.crowded(state, now));
+        effects.extend(self.call_off());
+        effects
     }
 
-    /// It is known what became of a gang that was said. One that is in part nevertheless, because the server refused or
-    /// another member was bound meanwhile, is said again after as long a wait; one that has started is not.
+    /// It is known how an unwinding ended. A gang that is in part nevertheless, because the server refused or another member
+    /// was bound meanwhile, is asked for again after as long a wait; one that has started is not.
     pub fn ended(&mut self, gang: &GangKey, outcome: EvictOutcome, now: Instant) {
         if self.asked.remove(gang).is_none() {
             return;
@@ -136,7 +134,8 @@ impl Unwinding {
     pub fn next(&self) -> Option<Instant> {
         let parts = self.in_part.iter().filter(|(gang, part)| self.is_open(gang, part.unless_started));
         let parts = parts.map(|(_, part)| part.since + self.in_part_max);
-        parts.chain(self.overcommitted.values().map(|since| *since + OVERCOMMITTED_MAX)).min()
+        let nodes = self.overcommitted.values().map(|since| *since + OVERCOMMITTED_MAX);
+        parts.chain(nodes).chain(self.look_at).min()
     }
 
     /// Gangs in part that did not get on for too long, for want of room or because binds fail.
@@ -146,7 +145,7 @@ impl Unwinding {
         waiting: &[WaitingGang],
         failing: &BTreeSet<GangKey>,
         now: Instant,
-    ) -> Vec<Unwound> {
+    ) -> Vec<Effect> {
         let before = std::mem::take(&mut self.in_part);
         let needs_room = |it: &&WaitingGang| it.reasons.iter().all(is_about_room);
         let waits = waiting.iter().filter(needs_room).map(|it| (&it.gang, "found no room"));
@@ -171,14 +170,14 @@ impl Unwinding {
                     "{seen} of its members had a node, and {rest} {what} for {seconds} s: it gives back what it has, and \
                      starts when there is room for all, if its pods are made anew"
                 );
-                stuck.push(self.ask(key.clone(), Trouble::InPart { since }, why, unless_started, now));
+                stuck.push(self.ask(state, key.clone(), Trouble::InPart { since }, why, unless_started, now));
             }
         }
         stuck
     }
 
     /// The newest gang that has not started, on each node that has been overcommitted for too long.
-    fn crowded(&mut self, state: &ClusterState, now: Instant) -> Vec<Unwound> {
+    fn crowded(&mut self, state: &ClusterState, now: Instant) -> Vec<Effect> {
         let before = std::mem::take(&mut self.overcommitted);
         // A gang may be the newest on several.
         let mut crowded: BTreeMap<GangKey, NodeName> = BTreeMap::new();
@@ -207,40 +206,43 @@ impl Unwinding {
         }
         let asked = crowded.into_iter().map(|(gang, node)| {
             let why = format!("node {node} has less than its pods were given: the newest gives way");
-            self.ask(gang, Trouble::Overcommitted(node), why, true, now)
+            self.ask(state, gang, Trouble::Overcommitted(node), why, true, now)
         });
         asked.collect()
     }
 
-    /// Notes that a gang is said.
+    /// Asks for a gang to be unwound.
     fn ask(
         &mut self,
+        state: &ClusterState,
         gang: GangKey,
         trouble: Trouble,
         why: String,
         unless_started: bool,
         now: Instant,
-    ) -> Unwound {
-        let called_off = CancellationToken::new();
-        self.asked.insert(gang.clone(), Asked { at: now, trouble, called_off: called_off.clone() });
-        Unwound { gang, why, unless_started, called_off }
+    ) -> Effect {
+        let pods = state.pods_to_leave(&gang);
+        self.asked.insert(gang.clone(), Asked { at: now, trouble, is_called_off: false });
+        Effect::Evict(EvictRequest { gang, pods, cause: EvictCause::Unwind { why, unless_started } })
     }
 
-    /// Takes back what was said of gangs that are not as they were: those whose clock starts anew, and those whose node has
+    /// Takes back the unwinding of gangs that are not as they were: those whose clock starts anew, and those whose node has
     /// enough again.
-    fn call_off(&self) {
-        for (gang, Asked { trouble, called_off, .. }) in &self.asked {
+    fn call_off(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for (gang, Asked { trouble, is_called_off, .. }) in &mut self.asked {
             let is_as_it_was = match trouble {
                 Trouble::InPart { since } => self.in_part.get(gang).is_some_and(|part| part.since == *since),
                 Trouble::Overcommitted(node) => self.overcommitted.contains_key(node),
             };
-            if !is_as_it_was {
-                called_off.cancel();
+            if !is_as_it_was && !std::mem::replace(is_called_off, true) {
+                effects.push(Effect::CallOff(gang.clone()));
             }
         }
+        effects
     }
 
-    /// Whether a gang may be said; one that has started is not, if it may go only before.
+    /// Whether a gang may be asked for; one that has started is not, if it may go only before.
     fn is_open(&self, gang: &GangKey, unless_started: bool) -> bool {
         let is_settled = self.asked.contains_key(gang) || unless_started && self.started.contains(gang);
         !is_settled
@@ -250,11 +252,18 @@ impl Unwinding {
     fn newest<'a>(&self, state: &'a ClusterState, node: NodeId) -> Option<&'a GangKey> {
         let pods = state.node(node).pods().map(|pod| state.pod(pod));
         let ours = pods.filter(|pod| pod.place() == Some(Place::Bound) && pod.pod().ours);
-        let leaves = |gang: &GangKey| state.gang(gang).is_some_and(|it| it.evicting().is_some());
+        let leaves = |gang: &GangKey| state.gang(gang).is_some_and(Gang::is_leaving);
         let may_leave = |gang: &GangKey| self.is_open(gang, true) && !leaves(gang);
         let open = ours.filter(|pod| !pod.pod().terminating && may_leave(&pod.pod().gang));
         open.max_by_key(|pod| (pod.pod().started, &pod.pod().gang)).map(|pod| &pod.pod().gang)
     }
+}
+
+/// Gangs of which some members have a node while others wait for theirs, or cannot be bound.
+pub fn count_in_part(state: &ClusterState, failing: &BTreeSet<GangKey>) -> usize {
+    let keys: BTreeSet<&GangKey> = state.waiting_gangs().chain(failing).collect();
+    let gangs = keys.into_iter().filter_map(|key| state.gang(key));
+    gangs.filter(|gang| is_in_part(state, gang)).count()
 }
 
 fn has_node(gang: &Gang) -> bool {
@@ -266,7 +275,7 @@ fn has_node(gang: &Gang) -> bool {
 pub fn is_in_part(state: &ClusterState, gang: &Gang) -> bool {
     // Without a size nothing says that they must start together. The cheap questions come first: most gangs wait whole.
     let Some(size) = state.pod(gang.lead()).pod().gang_size else { return false };
-    if gang.bound() == 0 || gang.held() > 0 || gang.evicting().is_some() {
+    if gang.bound() == 0 || gang.held() > 0 || gang.is_leaving() {
         return false;
     }
     let seen = seen(state, gang);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use cluster_apply::BindReport;
 use cluster_model::ClusterState;
-use cluster_model::plan::{EvictionReason, Plan, WaitingGang};
+use cluster_model::plan::{EvictionRule, Plan, WaitingGang};
 use cluster_watch::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -185,12 +185,12 @@ fn help(name: &str) -> &'static str {
 }
 
 /// The rule, as a label.
-fn rule(reason: EvictionReason) -> &'static str {
+fn rule(reason: EvictionRule) -> &'static str {
     match reason {
-        EvictionReason::Priority => "priority",
-        EvictionReason::Reclaim => "reclaim",
-        EvictionReason::ExpectedWork => "expected-work",
-        EvictionReason::Consolidation => "consolidation",
+        EvictionRule::Priority => "priority",
+        EvictionRule::Reclaim => "reclaim",
+        EvictionRule::ExpectedWork => "expected-work",
+        EvictionRule::Consolidation => "consolidation",
     }
 }
 

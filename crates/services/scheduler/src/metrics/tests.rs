@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cluster_apply::{BindReport, Outcome};
-use cluster_model::plan::{Eviction, EvictionReason, Plan, WaitReason, WaitingGang};
+use cluster_model::plan::{Eviction, EvictionRule, Plan, WaitReason, WaitingGang};
 use cluster_model::{Change, ClusterState, GangKey, Node, PodKey, Queue, Resources};
 use jiff::Timestamp;
 
@@ -24,7 +24,7 @@ fn scrape() -> String {
     plan.evictions.push(Eviction {
         claimant: GangKey::new("ns", "claimant"),
         gang,
-        why: EvictionReason::Reclaim,
+        why: EvictionRule::Reclaim,
         lost_gpu_seconds: 4_711,
         moves: false,
     });

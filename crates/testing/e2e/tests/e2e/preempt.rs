@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use api_types::hold::HoldReason;
 use api_types::{Hold, RunPhase};
 use e2e::objects::{create_lending_teams, create_run, h100_nodes, run};
 use e2e::observe::{bound, phase_reached, placed, run_status};
@@ -133,7 +134,7 @@ async fn a_new_leader_goes_on_with_the_preemption_that_the_old_one_began() -> an
         let client = site.client.clone();
         let holds: Api<Hold> = Api::namespaced(client.clone(), "owner");
         let hold = holds.list(&ListParams::default()).await?.items.pop().context("its hold is written")?;
-        ensure!(hold.spec.claimant == "own-1" && hold.spec.why == "Reclaim", "{:?}", hold.spec);
+        ensure!(hold.spec.claimant == "own-1" && hold.spec.why == HoldReason::Reclaim, "{:?}", hold.spec);
         ensure!(bound(&client, "borrower").await? == MEMBERS as usize, "nobody has left yet");
         site.scheduler.kill();
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use api_types::hold::{HoldSpec, hold_name};
+use api_types::hold::{HoldReason, HoldSpec, hold_name};
 use api_types::{Hold, names};
 use e2e::objects::{GangOfPods, create_namespace, create_queue, create_run, h100_nodes, run};
 use e2e::observe::{placed, pods};
@@ -242,7 +242,7 @@ async fn give_work(client: &Client, number: usize, faster_than: Option<&Path>) -
     .await?;
     let spec = HoldSpec {
         claimant: owns.clone(),
-        why: "Room".to_owned(),
+        why: HoldReason::Room,
         members: Vec::new(),
         victims: Vec::new(),
         expires: Time("2030-01-01T00:00:00Z".parse()?),

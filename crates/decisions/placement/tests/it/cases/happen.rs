@@ -65,12 +65,8 @@ impl Case {
 
     /// Victims are deleted, first some of them, then all; whoever made them makes new ones, mostly.
     fn victims_go(&mut self) {
-        let victims: Vec<GangKey> = self
-            .state
-            .gangs()
-            .filter(|(_, gang)| gang.evicting().is_some())
-            .map(|(key, _)| key.clone())
-            .collect();
+        let victims: Vec<GangKey> =
+            self.state.gangs().filter(|(_, gang)| gang.is_leaving()).map(|(key, _)| key.clone()).collect();
         for victim in victims {
             let comes_back = self.random.chance(80);
             let all_at_once = self.random.chance(60);

@@ -21,7 +21,7 @@ mod start;
 use std::fmt;
 use std::sync::Arc;
 
-use cluster_model::plan::{Eviction, EvictionReason, Plan};
+use cluster_model::plan::{Eviction, EvictionRule, Plan};
 use cluster_model::{Change, ClusterState, EvictionTerms, QueueName};
 use jiff::Timestamp;
 use placement::{Policy, plan, tidy};
@@ -150,7 +150,7 @@ impl Case {
         self.agreed(round, &plan, found)?;
         count(did, &self.state, &plan);
         let mut found = Vec::new();
-        if let Err(error) = self.state.commit(&plan) {
+        if let Err(error) = self.state.commit(&plan).whole() {
             found.push(format!("the plan cannot be carried out: {error}"));
         }
         found.extend(check_state(&self.state).iter().map(|it| format!("once committed: {it}")));
@@ -225,7 +225,7 @@ fn count(did: &mut Did, state: &ClusterState, plan: &Plan) {
     did.waiting += number(plan.waiting.len());
     did.evictions += number(plan.evictions.len());
     did.moves += number(plan.evictions.iter().filter(|it| it.moves).count());
-    let by_work = |it: &&Eviction| it.why == EvictionReason::ExpectedWork;
+    let by_work = |it: &&Eviction| it.why == EvictionRule::ExpectedWork;
     did.outrun += number(plan.evictions.iter().filter(by_work).count());
     did.tidied += number(plan.evictions.iter().filter(|it| it.gang == it.claimant).count());
     did.holds += number(plan.holds.len());

@@ -35,7 +35,7 @@ impl<'a> Cluster<'a> {
         let key = pod.key.clone();
         self.state.apply(Change::Pod(pod));
         let plan = placement::plan(&mut self.state, self.policy, self.now);
-        let is_placed = !plan.placements.is_empty() && self.state.commit(&plan).is_ok();
+        let is_placed = !plan.placements.is_empty() && self.state.commit(&plan).whole().is_ok();
         if !is_placed {
             self.state.apply(Change::PodGone(key));
         }

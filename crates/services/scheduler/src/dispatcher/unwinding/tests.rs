@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_apply::EvictOutcome;
-use cluster_model::plan::{WaitReason, WaitingGang};
+use cluster_model::plan::{Departure, Effect, EvictCause, EvictRequest, WaitReason, WaitingGang};
 use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Resources};
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -62,17 +62,34 @@ fn waits(name: &str) -> WaitingGang {
     }
 }
 
+/// The gangs that are unwound now, and with "not" those whose unwinding is called off.
 fn names(
     unwinding: &mut Unwinding,
     state: &ClusterState,
     waiting: &[WaitingGang],
     now: Instant,
 ) -> Vec<String> {
-    unwinding
-        .update(state, waiting, &BTreeSet::new(), now)
-        .into_iter()
-        .map(|it| it.gang.name.to_string())
-        .collect()
+    names_of(unwinding.update(state, waiting, &BTreeSet::new(), now))
+}
+
+fn names_of(effects: Vec<Effect>) -> Vec<String> {
+    let name = |effect| match effect {
+        Effect::Evict(request) => request.gang.name.to_string(),
+        Effect::CallOff(gang) => format!("not {}", gang.name),
+        other => panic!("not an unwinding: {other:?}"),
+    };
+    effects.into_iter().map(name).collect()
+}
+
+/// Whether each gang that is unwound stays if it has started.
+fn unless_started(effects: &[Effect]) -> Vec<bool> {
+    let unless_started = |effect: &Effect| match effect {
+        Effect::Evict(EvictRequest { cause: EvictCause::Unwind { unless_started, .. }, .. }) => {
+            *unless_started
+        }
+        other => panic!("not an unwinding: {other:?}"),
+    };
+    effects.iter().map(unless_started).collect()
 }
 
 #[test]
@@ -134,7 +151,8 @@ fn on_a_node_that_has_too_little_the_newest_goes_and_then_the_next_newest() {
     let due = start + OVERCOMMITTED_MAX;
     assert_eq!(unwinding.next(), Some(due));
     let found = unwinding.update(&state, &[], &BTreeSet::new(), due);
-    assert_eq!(found.iter().map(|it| (&*it.gang.name, it.unless_started)).collect::<Vec<_>>(), [("b", true)]);
+    assert_eq!(unless_started(&found), [true]);
+    assert_eq!(names_of(found), ["b"]);
     assert!(names(&mut unwinding, &state, &[], due).is_empty(), "it gets time to leave");
     let later = due + OVERCOMMITTED_MAX;
     assert!(names(&mut unwinding, &state, &[], later).is_empty(), "nobody knows yet whether it leaves");
@@ -144,13 +162,8 @@ fn on_a_node_that_has_too_little_the_newest_goes_and_then_the_next_newest() {
 
 #[test]
 fn a_gang_whose_rest_cannot_be_bound_is_unwound_though_it_never_waits() {
-    let names_of = |unwinding: &mut Unwinding, state: &ClusterState, failing: &[GangKey], now| {
-        let failing = failing.iter().cloned().collect();
-        unwinding
-            .update(state, &[], &failing, now)
-            .into_iter()
-            .map(|it| it.gang.name.to_string())
-            .collect::<Vec<_>>()
+    let names_with = |unwinding: &mut Unwinding, state: &ClusterState, failing: &[GangKey], now| {
+        names_of(unwinding.update(state, &[], &failing.iter().cloned().collect(), now))
     };
     let mut state = cluster(8, &[member("a", 0, Some(("node", 1))), member("a", 1, None)]);
     let rest = PodKey::new("ns", "a-1", "uid-a-1");
@@ -161,15 +174,18 @@ fn a_gang_whose_rest_cannot_be_bound_is_unwound_though_it_never_waits() {
         state.forget(&rest);
         state.assume(&rest, &"node".into()).expect("it waits");
         let now = start + Duration::from_secs(seconds);
-        assert!(names_of(&mut unwinding, &state, &[gang("a")], now).is_empty());
+        assert!(names_with(&mut unwinding, &state, &[gang("a")], now).is_empty());
         assert!(is_in_part(&state, state.gang(&gang("a")).expect("it is there")));
     }
-    assert_eq!(names_of(&mut unwinding, &state, &[gang("a")], start + IN_PART_MAX), ["a"]);
+    assert_eq!(names_with(&mut unwinding, &state, &[gang("a")], start + IN_PART_MAX), ["a"]);
 
     let mut slow = Unwinding::new(IN_PART_MAX);
     for seconds in [0, 100, 200] {
         let now = start + Duration::from_secs(seconds);
-        assert!(names_of(&mut slow, &state, &[], now).is_empty(), "its binds are under way, and none failed");
+        assert!(
+            names_with(&mut slow, &state, &[], now).is_empty(),
+            "its binds are under way, and none failed"
+        );
     }
 }
 
@@ -186,10 +202,9 @@ fn a_gang_whose_rest_is_about_to_be_planned_again_after_a_failed_bind_did_not_ge
     // It has no node again, and no plan was made since.
     state.forget(&rest);
     assert!(unwinding.update(&state, &[], &failing, start + IN_PART_MAX / 2).is_empty());
-    let found = unwinding.update(&state, &[], &failing, due);
-    assert_eq!(found.len(), 1, "the clock did not start anew");
-    assert!(unwinding.update(&state, &[], &failing, due).is_empty());
-    assert!(!found[0].called_off.is_cancelled());
+    let found = names_of(unwinding.update(&state, &[], &failing, due));
+    assert_eq!(found, ["a"], "the clock did not start anew");
+    assert!(unwinding.update(&state, &[], &failing, due).is_empty(), "nor is it called off");
 }
 
 #[test]
@@ -236,7 +251,7 @@ fn who_is_never_evicted_is_unwound_only_before_it_starts() {
         let mut unwinding = Unwinding::new(IN_PART_MAX);
         assert!(names(&mut unwinding, &state, &[waits("a")], start).is_empty());
         let found = unwinding.update(&state, &[waits("a")], &BTreeSet::new(), start + IN_PART_MAX);
-        assert_eq!(found.iter().map(|it| it.unless_started).collect::<Vec<_>>(), [never]);
+        assert_eq!(unless_started(&found), [never]);
     }
 }
 
@@ -305,15 +320,13 @@ fn an_unwinding_is_called_off_when_the_gang_gets_on() {
         let due = start + IN_PART_MAX;
         let mut unwinding = Unwinding::new(IN_PART_MAX);
         assert!(names(&mut unwinding, &state, &[waits("a")], start).is_empty());
-        let found = unwinding.update(&state, &[waits("a")], &BTreeSet::new(), due);
-        assert_eq!(found.len(), 1);
-        let called_off = &found[0].called_off;
-        assert!(names(&mut unwinding, &state, &[waits("a")], due).is_empty());
-        assert!(!called_off.is_cancelled(), "it is as it was");
+        assert_eq!(names(&mut unwinding, &state, &[waits("a")], due), ["a"]);
+        assert!(names(&mut unwinding, &state, &[waits("a")], due).is_empty(), "it is as it was");
         state.apply(Change::Pod(size(members)(rest.clone())));
         let waiting: Vec<WaitingGang> = (!is_whole).then(|| waits("a")).into_iter().collect();
-        assert!(names(&mut unwinding, &state, &waiting, due).is_empty());
-        assert!(called_off.is_cancelled(), "one more of {members} has its node");
+        let found = names(&mut unwinding, &state, &waiting, due);
+        assert_eq!(found, ["not a"], "one more of {members} has its node");
+        assert!(names(&mut unwinding, &state, &waiting, due).is_empty(), "once");
         // If that does not last, it is asked again.
         unwinding.ended(&gang("a"), EvictOutcome::Spared, due);
         if !is_whole {
@@ -328,10 +341,10 @@ fn an_unwinding_is_called_off_when_the_rest_of_the_gang_is_placed() {
     let start = Instant::now();
     let mut unwinding = Unwinding::new(IN_PART_MAX);
     assert!(names(&mut unwinding, &state, &[waits("a")], start).is_empty());
-    let found = unwinding.update(&state, &[waits("a")], &BTreeSet::new(), start + IN_PART_MAX);
+    assert_eq!(names(&mut unwinding, &state, &[waits("a")], start + IN_PART_MAX), ["a"]);
     state.assume(&PodKey::new("ns", "a-1", "uid-a-1"), &"node".into()).expect("it waits");
-    assert!(names(&mut unwinding, &state, &[], start + IN_PART_MAX).is_empty());
-    assert!(found[0].called_off.is_cancelled(), "what it has is not given back while the rest is bound");
+    let found = names(&mut unwinding, &state, &[], start + IN_PART_MAX);
+    assert_eq!(found, ["not a"], "what it has is not given back while the rest is bound");
 }
 
 #[test]
@@ -342,13 +355,10 @@ fn an_unwinding_is_called_off_when_its_node_has_enough_again() {
     let mut unwinding = Unwinding::new(IN_PART_MAX);
     assert!(names(&mut unwinding, &state, &[], start).is_empty());
     let due = start + OVERCOMMITTED_MAX;
-    let found = unwinding.update(&state, &[], &BTreeSet::new(), due);
-    assert_eq!(found.len(), 1);
-    assert!(names(&mut unwinding, &state, &[], due).is_empty());
-    assert!(!found[0].called_off.is_cancelled(), "it is as it was");
+    assert_eq!(names(&mut unwinding, &state, &[], due).len(), 1);
+    assert!(names(&mut unwinding, &state, &[], due).is_empty(), "it is as it was");
     state.apply(node(8));
-    assert!(names(&mut unwinding, &state, &[], due).is_empty());
-    assert!(found[0].called_off.is_cancelled());
+    assert_eq!(names(&mut unwinding, &state, &[], due), ["not a"]);
 }
 
 #[test]
@@ -360,7 +370,7 @@ fn on_a_node_that_has_too_little_who_leaves_already_is_not_chosen() {
         member("b", 1, Some(("node", 2))),
     ];
     let mut state = cluster(12, &pods);
-    state.mark_evicting(&gang("b"), &gang("claimant"));
+    state.mark_leaving(&gang("b"), &Departure::For(gang("claimant")));
     let start = Instant::now();
     let mut unwinding = Unwinding::new(IN_PART_MAX);
     assert!(names(&mut unwinding, &state, &[], start).is_empty());

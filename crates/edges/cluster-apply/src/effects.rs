@@ -1,0 +1,138 @@
+//! The effects of a plan, each given to the writer that carries it out.
+//!
+//! ```text
+//!   WriteHold, DeleteHold ─► HoldWriter          Evict, CallOff ─► Evictor (after the Holds)
+//!   Bind ─► Binder (after the pod's own status)  what people should see ─► EventWriter
+//! ```
+
+use cluster_model::PodKey;
+use cluster_model::plan::{Effect, EvictCause, EvictRequest, EvictionRule, HoldEnd};
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use crate::binder::{BindReport, BindRequest, Binder};
+use crate::events::{EventRequest, EventWriter};
+use crate::evictor::{EvictReport, Evictor};
+use crate::holds::HoldWriter;
+use crate::status::{StatusWriter, Target};
+use crate::writes::{Fenced, Writes};
+
+/// Takes effects, and writes them in the background.
+pub struct EffectWriter {
+    binder: Binder,
+    evictor: Evictor,
+    holds: HoldWriter,
+    events: EventWriter,
+    status: StatusWriter,
+}
+
+/// Who writes, and how much at a time.
+#[derive(Clone, Debug)]
+pub struct Leader {
+    /// The epoch in which it leads.
+    pub epoch: i64,
+    /// Its instance, for people.
+    pub instance: String,
+    /// Binds at a time.
+    pub binds_in_flight_max: usize,
+}
+
+/// Where it is told how effects ended.
+#[derive(Clone, Debug)]
+pub struct Reports {
+    /// How binds ended: one report for each pod.
+    pub binds: mpsc::UnboundedSender<BindReport>,
+    /// How evictions ended: one report for each request.
+    pub evictions: mpsc::UnboundedSender<EvictReport>,
+}
+
+impl EffectWriter {
+    /// Starts writing. `status` writes what pods are told while they wait.
+    pub fn start(
+        writes: &Writes,
+        leader: Leader,
+        status: StatusWriter,
+        fenced: &Fenced,
+        reports: Reports,
+    ) -> Self {
+        let Leader { epoch, instance, binds_in_flight_max } = leader;
+        let holds = HoldWriter::start(writes.clone(), epoch, fenced.clone());
+        let binder =
+            Binder::start(writes.clone(), binds_in_flight_max, status.clone(), fenced.clone(), reports.binds);
+        let evictor = Evictor::start(writes.clone(), holds.clone(), fenced.clone(), reports.evictions);
+        let events = EventWriter::start(writes.clone(), fenced.clone(), instance);
+        Self { binder, evictor, holds, events, status }
+    }
+
+    /// Carries effects out, in their order as far as one depends on another.
+    pub fn write(&self, effects: Vec<Effect>) {
+        let mut binds = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Bind(placement) => {
+                    info!(
+                        gang = %placement.gang, queue = %placement.queue, members = placement.members.len(),
+                        "Placed gang."
+                    );
+                    for member in placement.members {
+                        // A condition must not be written any more once the pod may have a node.
+                        self.status.forget(&Target::Pod(member.pod.clone()));
+                        binds.push(BindRequest { pod: member.pod, node: member.node });
+                    }
+                }
+                Effect::WriteHold(hold) => {
+                    info!(gang = %hold.gang, victims = hold.victims.len(), rule = ?hold.rule, "Holds room.");
+                    self.holds.write(hold);
+                }
+                Effect::DeleteHold { gang, end } => {
+                    match end {
+                        HoldEnd::Served => {}
+                        HoldEnd::Expired { member } => {
+                            warn!(%gang, "Gave up the room held for a gang: those in its way did not leave in time.");
+                            self.events.submit(hold_expired(member));
+                        }
+                        HoldEnd::GivenUp => info!(%gang, "Gave up the room held for a gang: others have it."),
+                        HoldEnd::Dropped => info!(%gang, "Dropped a hold of the leader before."),
+                    }
+                    self.holds.delete(&gang);
+                }
+                Effect::Evict(request) => {
+                    let (gang, cause) = (&request.gang, &request.cause);
+                    info!(%gang, pods = request.pods.len(), %cause, "Evicting gang.");
+                    if let Some(event) = evicted(&request) {
+                        self.events.submit(event);
+                    }
+                    self.evictor.evict(request);
+                }
+                Effect::CallOff(gang) => self.evictor.call_off(gang),
+            }
+        }
+        if !binds.is_empty() {
+            self.binder.bind(binds);
+        }
+    }
+
+    /// Begins nothing more, and waits for what is under way, for as long as the server takes to give it up.
+    pub async fn stop(self) {
+        let Self { binder, evictor, holds, events, status } = self;
+        tokio::join!(binder.stop(), evictor.stop(), holds.stop(), events.stop(), status.stop());
+    }
+}
+
+fn hold_expired(pod: PodKey) -> EventRequest {
+    let note = "gave up the room held for its gang: those in the way did not leave in time".to_owned();
+    EventRequest { pod, reason: "HoldExpired", action: "Release", note }
+}
+
+/// One event for a gang that makes room or moves, about its first pod.
+fn evicted(request: &EvictRequest) -> Option<EventRequest> {
+    let reason = match request.cause {
+        EvictCause::Claim { rule: EvictionRule::Priority | EvictionRule::ExpectedWork, .. } => "Preempted",
+        EvictCause::Claim { rule: EvictionRule::Reclaim, .. } => "Reclaimed",
+        EvictCause::Claim { rule: EvictionRule::Consolidation, .. } | EvictCause::Move { .. } => "Moved",
+        // The condition of each pod says it.
+        EvictCause::Unwind { .. } => return None,
+    };
+    let note = format!("gang {}: {}", request.gang, request.cause);
+    Some(EventRequest { pod: request.pods.first()?.clone(), reason, action: "Evict", note })
+}
