@@ -68,7 +68,7 @@ function makeRun(index: number, now: number): RunSummary {
     priority: at(["exploration", "research", "deadline", "production"] as const, stir(index, 6)),
     phase,
     ...(waits
-      ? { reason: "QuotaExceeded", message: `queue ${team} holds 248 of 256 H100; asks ${members * gpusPerMember}` }
+      ? { reason: "QuotaExceeded", message: `queue ${team} holds 248 of 256 H100; requests ${members * gpusPerMember}` }
       : {}),
     stop: phase === "Stopped",
     pause: phase === "Paused",
@@ -107,22 +107,33 @@ export function makeRunView(run: RunSummary): RunView {
             never: false,
             queue: run.queue ?? "",
             resource: run.gpuType ?? "",
-            holds: 248,
-            bound: 256,
-            asks,
+            nature: "Quota" as const,
+            topic: "quota",
+            numbers: [
+              { label: "requests", value: asks, unit: run.gpuType ?? "" },
+              { label: "queue holds", value: 248, unit: run.gpuType ?? "", ofQueue: true },
+              { label: "queue may hold", value: 256, unit: run.gpuType ?? "", ofQueue: true },
+            ],
           },
           {
             code: "NoRoom",
             message: `no nodes with ${run.gpusPerMember} free ${run.gpuType} for ${run.members} members`,
             never: false,
             resource: run.gpuType ?? "",
-            asks,
-            free: 3,
+            nature: "Room" as const,
+            topic: "gpus",
+            numbers: [
+              { label: "requests", value: asks, unit: run.gpuType ?? "" },
+              { label: "free", value: 3, unit: run.gpuType ?? "" },
+            ],
           },
           {
             code: "MachinesComing",
             message: `${run.members} machines were bought for it, ready at about ${time(Date.now() + 90_000)}`,
             never: false,
+            nature: "Coming" as const,
+            topic: "machines",
+            numbers: [{ label: "bought", value: run.members, unit: "machines" }],
           },
         ]
       : [];
@@ -440,7 +451,7 @@ export function makeCapacity(runs: readonly RunSummary[], now: number): Capacity
         since: time(now - 5_000),
         readyBy: time(now + 55_000),
         perHour: "0.81",
-        why: "so many idle ones are kept, as the MachineType says",
+        why: "kept idle as spares, as the MachineType says",
       },
     ],
     buyingInAll: 4,

@@ -18,7 +18,7 @@ export function createApp(history?: RouterHistory) {
     mutationCache: new MutationCache({ onError }),
     defaultOptions: {
       queries: {
-        // Events keep data fresh; coming back to a window is no reason to ask again.
+        // Events keep data fresh; focusing the window is no reason to fetch again.
         refetchOnWindowFocus: false,
         staleTime: 5_000,
         retry: (failures, error) => failures < RETRIES_MAX && isWorthRetrying(error),
@@ -50,7 +50,7 @@ export function createApp(history?: RouterHistory) {
   return { queryClient, live, router };
 }
 
-/** A refusal stays one however often it is asked for; a server that is starting or busy does not. */
+/** Retrying a refusal is useless; a server that is starting or busy is worth a retry. */
 function isWorthRetrying(error: unknown): boolean {
   const { status } = asProblem(error);
   return status === 0 || status >= 500;

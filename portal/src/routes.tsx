@@ -1,4 +1,4 @@
-// Every address of the portal. A page's code is loaded when it is first wanted.
+// Every address of the portal. A page's code is loaded on its first visit.
 import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 

@@ -1,39 +1,44 @@
-//! `cargo xtask bugs`: are the judges awake? Each patch puts one bug into a scratch copy of the pure crates; random cases
-//! must find it. Bugs of plans are found by `plan-check`, bugs of the rules on nodes by the oracle. The product itself has no
-//! switch for any of them.
+//! `cargo xtask bugs`: checks that the judges notice bugs. Each patch puts one seeded bug into a scratch copy
+//! of the judged crates, and random cases must find it: `plan-check` finds bugs of plans, the oracle bugs of
+//! the rules on nodes, `effects-check` bugs of effects, the laws of buying bugs of what is bought. Bugs of decisions
+//! about runs must fail a unit test. `findings` are patches that remove a fix, each with the test that must then fail.
+//! The product itself has no switch for any of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod copy;
+mod findings;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use test_cluster::engine_bin;
-use test_cluster::figures::{self, target_folder};
+use toolbox::checkout::{repository_root, target_folder};
+use toolbox::{engine_bin, figures};
 
-use crate::commands::repository_root;
+use self::copy::Copy;
 use crate::engine;
 
-/// Who must find the bugs of a folder.
+/// The judge that must find the bugs of a folder.
 struct Suite {
     /// Where the patches are.
     patches: &'static str,
-    /// Under which id the number of bugs found is printed.
+    /// The id of the figure with the number of bugs found.
     figure: &'static str,
     /// The most cases until a bug must be found, unless told otherwise.
     cases: u64,
-    /// What is run: arguments of cargo for so many cases.
+    /// The arguments of cargo, its verb first, for this many cases.
     command: fn(u64) -> anyhow::Result<Vec<String>>,
 }
 
-const SUITES: [Suite; 2] = [
+const SUITES: [Suite; 5] = [
     Suite {
         patches: "crates/decisions/placement/tests/bugs",
         figure: "judge.seeded_bugs_caught",
         cases: 1_000,
         command: |cases| {
-            let words = ["-p", "placement", "--example", "judge_cases", "--", &cases.to_string(), "0", "1"];
+            let words =
+                ["run", "-p", "placement", "--example", "judge_cases", "--", &cases.to_string(), "0", "1"];
             Ok(words.map(ToOwned::to_owned).to_vec())
         },
     },
@@ -44,34 +49,65 @@ const SUITES: [Suite; 2] = [
         cases: 2_000,
         command: |cases| {
             let oracle = engine_bin::find("filter-oracle")?.display().to_string();
-            let words = ["-p", "filter-fuzz", "--", "--oracle", &oracle, "--cases", &cases.to_string()];
+            let words =
+                ["run", "-p", "filter-fuzz", "--", "--oracle", &oracle, "--cases", &cases.to_string()];
             let first_only = ["--no-shrink", "--disagreements-max", "1"];
             Ok(words.into_iter().chain(first_only).map(ToOwned::to_owned).collect())
         },
     },
+    Suite {
+        patches: "crates/testing/effects-check/tests/bugs",
+        figure: "effects.seeded_bugs_caught",
+        // Counted in plans: a case has about three.
+        cases: 1_000,
+        command: |cases| {
+            let plans = cases.to_string();
+            let words =
+                ["run", "-p", "effects-check", "--example", "effects_cases", "--", &plans, "0", "each", "1"];
+            Ok(words.map(ToOwned::to_owned).to_vec())
+        },
+    },
+    Suite {
+        patches: "crates/decisions/capacity/tests/bugs",
+        figure: "buying.seeded_bugs_caught",
+        // As many histories as a test lives.
+        cases: 24,
+        command: |cases| {
+            let words = ["run", "-p", "capacity", "--example", "lies", "--", &cases.to_string(), "0", "1"];
+            Ok(words.map(ToOwned::to_owned).to_vec())
+        },
+    },
+    Suite {
+        patches: "crates/services/controllers/tests/bugs",
+        figure: "runs.seeded_bugs_caught",
+        // The unit tests of decisions have no random cases.
+        cases: 1,
+        command: |_| {
+            Ok(["test", "-p", "controllers", "--lib", "--", "run::", "cleanup::"]
+                .map(ToOwned::to_owned)
+                .to_vec())
+        },
+    },
 ];
-/// What both need is copied, …
-const PACKAGES: [&str; 2] = ["placement", "filter-fuzz"];
-/// … but these, which no case needs.
-const SLOW: [&str; 2] = ["criterion", "proptest"];
 
 /// Arguments of `cargo xtask bugs`.
 #[derive(Args)]
 pub struct BugsArgs {
     /// Run only patches whose name contains one of these.
     filters: Vec<String>,
-    /// The most cases until a bug must be found; 1,000 for plans and 2,000 for nodes unless given.
+    /// The most cases until a bug must be found; 1,000 for plans and effects, 2,000 for nodes, 24 for buying unless given. Runs have no
+    /// random cases.
     #[arg(long)]
     cases: Option<u64>,
 }
 
-/// What the cases say about a copy.
+/// The result of the cases on a copy.
 enum Outcome {
     /// No disagreement.
     Agrees,
-    /// The judge disagrees, first in this case, and this is what it found.
+    /// The judge disagrees: the first such case, and the finding.
     Disagrees { case: u64, found: String },
-    /// It stopped by itself, at an assertion of its own.
+    /// The planner's own assertion failed.
     Panics(String),
 }
 
@@ -88,6 +124,7 @@ pub fn run(args: &BugsArgs) -> anyhow::Result<()> {
         }
     }
     copy.refresh()?;
+    missed.extend(findings::run(&args.filters)?);
     ensure!(missed.is_empty(), "{} bugs were missed: {}", missed.len(), missed.join(", "));
     Ok(())
 }
@@ -133,13 +170,18 @@ fn patches(folder: &str, filters: &[String]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(patches)
 }
 
-fn apply(scratch: &Path, patch: &Path) -> anyhow::Result<()> {
+/// The command that applies a patch to the files below the folder. With `--check`, it only tests whether it could.
+pub fn git_apply(folder: &Path, patch: &Path) -> Command {
     let mut git = Command::new("git");
     // One line of context must match: patches outlive changes around them.
-    git.args(["apply", "-p1", "-C1", "--recount", "--whitespace=nowarn"]).arg(patch).current_dir(scratch);
-    // The copy lies within a checkout, and is none of its files.
-    git.env("GIT_CEILING_DIRECTORIES", scratch.parent().unwrap_or(scratch));
-    let output = git.output().context("failed to start git")?;
+    git.args(["apply", "-p1", "-C1", "--recount", "--whitespace=nowarn"]).arg(patch).current_dir(folder);
+    // A copy inside a checkout does not belong to it: there, git would skip files in silence.
+    git.env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder));
+    git
+}
+
+fn apply(scratch: &Path, patch: &Path) -> anyhow::Result<()> {
+    let output = git_apply(scratch, patch).output().context("failed to start git")?;
     if !output.status.success() {
         bail!("{} does not apply: {}", patch.display(), String::from_utf8_lossy(&output.stderr));
     }
@@ -149,7 +191,7 @@ fn apply(scratch: &Path, patch: &Path) -> anyhow::Result<()> {
 fn judge(scratch: &Path, command: &[String]) -> anyhow::Result<Outcome> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["run", "--quiet"])
+        .arg("--quiet")
         .args(command)
         .env("CARGO_TARGET_DIR", scratch.join("target"))
         // A thousand cases of a build without any optimisation take longer than optimising a little.
@@ -165,120 +207,10 @@ fn judge(scratch: &Path, command: &[String]) -> anyhow::Result<Outcome> {
         let (case, found) = line.split_once(' ').context("a disagreement without a case")?;
         return Ok(Outcome::Disagrees { case: case.parse()?, found: found.to_owned() });
     }
-    match stderr.lines().position(|line| line.contains("panicked at")) {
-        Some(line) => Ok(Outcome::Panics(stderr.lines().skip(line).take(2).collect::<Vec<_>>().join(" "))),
-        None => bail!("the cases cannot be run: {stderr}"),
-    }
-}
-
-/// The crates that the cases need, and where they are copied.
-struct Copy {
-    root: PathBuf,
-    scratch: PathBuf,
-    /// Where each crate is, below the root.
-    crates: BTreeMap<String, PathBuf>,
-}
-
-impl Copy {
-    fn new(root: &Path, scratch: &Path) -> anyhow::Result<Self> {
-        let workspace = fs::read_to_string(root.join("Cargo.toml")).context("failed to read Cargo.toml")?;
-        let mut crates = BTreeMap::new();
-        let mut open = PACKAGES.map(ToOwned::to_owned).to_vec();
-        while let Some(name) = open.pop() {
-            let folder = folder_of(&workspace, &name).with_context(|| format!("Cargo.toml has no {name}"))?;
-            let manifest = root.join(&folder).join("Cargo.toml");
-            let manifest = fs::read_to_string(&manifest)
-                .with_context(|| format!("failed to read {}", manifest.display()))?;
-            let named = manifest.lines().filter_map(|line| line.split_once(".workspace").map(|it| it.0));
-            let ours = named.filter(|name| folder_of(&workspace, name).is_some());
-            open.extend(ours.map(ToOwned::to_owned).filter(|name| !crates.contains_key(name)));
-            crates.insert(name, folder);
-        }
-        Ok(Self { root: root.to_owned(), scratch: scratch.to_owned(), crates })
-    }
-
-    /// Makes the copy like the checkout again. Only files that differ are written, so that little is built again.
-    fn refresh(&self) -> anyhow::Result<()> {
-        let workspace = fs::read_to_string(self.root.join("Cargo.toml"))?;
-        let rest = workspace.find("[workspace.package]").context("Cargo.toml has no [workspace.package]")?;
-        let members: Vec<String> =
-            self.crates.values().map(|folder| format!("\"{}\"", folder.display())).collect();
-        let manifest = format!(
-            "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n{}",
-            members.join(", "),
-            &workspace[rest..]
-        );
-        write(&self.scratch.join("Cargo.toml"), manifest.as_bytes())?;
-        if !self.scratch.join("Cargo.lock").exists() {
-            write(&self.scratch.join("Cargo.lock"), &fs::read(self.root.join("Cargo.lock"))?)?;
-        }
-        for part in self.crates.values() {
-            for folder in ["src", "tests", "examples", "cases"] {
-                let folder = part.join(folder);
-                if self.root.join(&folder).exists() {
-                    mirror(&self.root.join(&folder), &self.scratch.join(&folder))?;
-                }
-            }
-            let manifest = fs::read_to_string(self.root.join(part).join("Cargo.toml"))?;
-            write(&self.scratch.join(part).join("Cargo.toml"), Self::manifest(&manifest).as_bytes())?;
-        }
-        Ok(())
-    }
-
-    /// Without what only tests and benchmarks need: it would take longer to build than all the rest.
-    fn manifest(manifest: &str) -> String {
-        let mut section = "";
-        let mut kept = String::new();
-        for line in manifest.lines() {
-            if line.starts_with('[') {
-                section = line;
-            }
-            let is_slow = SLOW.iter().any(|name| line.starts_with(&format!("{name}.workspace")));
-            if section != "[[bench]]" && !is_slow {
-                kept.push_str(line);
-                kept.push('\n');
-            }
-        }
-        kept
-    }
-}
-
-/// Where a crate of ours is, by the workspace's table of dependencies.
-fn folder_of(workspace: &str, name: &str) -> Option<PathBuf> {
-    let (_, rest) = workspace.split_once(&format!("\n{name} = {{ path = \""))?;
-    Some(PathBuf::from(rest.split_once('"')?.0))
-}
-
-/// Copies a folder, and removes what is not in it.
-fn mirror(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("failed to create {}", to.display()))?;
-    let names = |folder: &Path| -> anyhow::Result<BTreeSet<_>> {
-        let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
-        Ok(entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?)
-    };
-    let wanted = names(from)?;
-    for name in names(to)?.difference(&wanted) {
-        let stale = to.join(name);
-        if stale.is_dir() { fs::remove_dir_all(&stale) } else { fs::remove_file(&stale) }
-            .with_context(|| format!("failed to remove {}", stale.display()))?;
-    }
-    for name in &wanted {
-        let (from, to) = (from.join(name), to.join(name));
-        if from.is_dir() {
-            mirror(&from, &to)?;
-        } else {
-            write(&to, &fs::read(&from).with_context(|| format!("failed to read {}", from.display()))?)?;
-        }
-    }
-    Ok(())
-}
-
-fn write(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
-    if fs::read(path).is_ok_and(|old| old == contents) {
-        return Ok(());
-    }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
-    }
-    fs::write(path, contents).with_context(|| format!("failed to write {}", path.display()))
+    // Of tests, cargo prints what they print.
+    let mut panics = [&stderr, &stdout].into_iter().filter_map(|text| {
+        let line = text.lines().position(|line| line.contains("panicked at"))?;
+        Some(text.lines().skip(line).take(2).collect::<Vec<_>>().join(" "))
+    });
+    panics.next().map(Outcome::Panics).with_context(|| format!("the cases cannot be run: {stderr}"))
 }

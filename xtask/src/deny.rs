@@ -4,20 +4,22 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
-use test_cluster::engine_bin;
+use toolbox::checkout::repository_root;
+use toolbox::{engine_bin, programs};
 
-use crate::commands::{self, cargo, repository_root};
+use crate::commands::{self, cargo};
 
 const VERSION: &str = "0.20.2";
 
-/// Makes sure that the pinned `cargo deny` is there: it is built once, into the cache beside the engine.
+/// Builds the pinned `cargo deny` once, into the cache of the engine.
 pub fn install() -> anyhow::Result<()> {
-    if engine_bin::is_executable(&binary()?) {
+    if programs::is_executable(&binary()?) {
         return Ok(());
     }
-    eprintln!("building cargo-deny {VERSION} (about three minutes on two cores) …");
+    eprintln!("building cargo-deny {VERSION} (about a minute on two cores) …");
     let root = root()?;
-    let install = ["install", "cargo-deny", "--locked", "--quiet", "--version", VERSION, "--root"];
+    // Unoptimised: it runs for seconds.
+    let install = ["install", "--debug", "cargo-deny", "--locked", "--quiet", "--version", VERSION, "--root"];
     commands::run(cargo(&install).arg(root))
 }
 

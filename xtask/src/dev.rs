@@ -1,188 +1,61 @@
-//! `cargo xtask dev`: the whole platform on this machine, with fake GPU nodes, three teams, prices and a running mix
-//! of jobs, until Ctrl-C.
+//! `cargo xtask dev`: builds the portal and our binaries, then becomes `dev-platform`, which brings everything up.
 
-mod machines;
-mod teams;
-mod welcome;
-mod workload;
-
-use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
-use serde_json::Value;
-use test_cluster::platform::{Platform, Service};
-use test_cluster::postgres::Postgres;
-use test_cluster::process::ProcessSpec;
-use test_cluster::{FakeNodes, TestCluster};
 
-use crate::commands::{self, cargo};
-use crate::dev::teams::{LEAD, TEAMS};
-use crate::{packages, portal};
-
-/// Nobody else wants to lead here, and a machine that compiles may stand still for longer than the times as installed.
-const LEASE: [&str; 3] = ["--lease-duration=60s", "--lease-renew-deadline=40s", "--lease-retry=2s"];
-/// What is shown of the errors in the log of a process that has ended.
-const ERRORS_SHOWN: usize = 3;
+use crate::{builds, packages, portal};
 
 /// Arguments of `cargo xtask dev`.
 #[derive(Args)]
 pub struct DevArgs {
     /// How many fake nodes with eight GPUs each.
     #[arg(long, default_value_t = 64)]
-    nodes: u32,
-    /// Over how many racks they are spread.
+    pub nodes: u32,
+    /// How many racks they are in.
     #[arg(long, default_value_t = 4)]
-    racks: usize,
+    pub racks: usize,
     /// Where the portal and the REST API listen.
     #[arg(long, default_value = "127.0.0.1:8080")]
-    listen: String,
-    /// Submit no jobs: an empty cluster.
+    pub listen: String,
+    /// Submit no jobs: the cluster stays empty.
     #[arg(long)]
-    empty: bool,
-    /// Machines are bought for gangs that wait, through Karpenter, from a made-up cloud. With `--nodes 0` there are no others.
+    pub empty: bool,
+    /// Buy machines for waiting gangs, through Karpenter, from a made-up cloud. With `--nodes 0` there are no
+    /// other nodes.
     #[arg(long)]
-    buy_machines: bool,
-    /// A file that changes the scheduler's policy, as `warpyard simulate --policy` takes it.
+    pub buy_machines: bool,
+    /// A file that changes the scheduler's policy, in the format of `warpyard simulate --policy`.
     #[arg(long, value_name = "FILE")]
-    policy: Option<PathBuf>,
+    pub policy: Option<PathBuf>,
 }
 
-impl DevArgs {
-    /// What the teams share: the nodes that are there, and what may be bought beyond them.
-    fn owned_nodes(&self) -> u32 {
-        if self.buy_machines { self.nodes + machines::MACHINES_MAX } else { self.nodes }
-    }
-}
-
-/// Builds the portal and the binaries, starts everything, prints a login, waits for Ctrl-C.
+/// Builds everything and starts it in this process's place, so that Ctrl-C reaches it alone.
 pub fn run(args: &DevArgs) -> anyhow::Result<()> {
-    std::net::TcpListener::bind(&args.listen).with_context(|| {
-        format!(
-            "{} cannot be listened on; choose another address with --listen, such as 127.0.0.1:8081",
-            args.listen
-        )
-    })?;
-    // The scheduler would say it too, after minutes of compiling.
-    scheduler::policy::read(args.policy.as_deref())?;
+    can_start(args)?;
     packages::install()?;
     portal::build_if_stale()?;
     eprintln!("building …");
-    // The whole workspace, so that dependencies keep the features that tests build them with.
-    commands::run(&mut cargo(&["build", "--workspace", "--bins"]))?;
-    let runtime = tokio::runtime::Runtime::new().context("failed to start the async runtime")?;
-    runtime.block_on(bring_up(args))
+    builds::build_platform()?;
+    // It reads the same arguments.
+    let error = builds::program("dev-platform").args(std::env::args_os().skip(2)).exec();
+    Err(error).context("failed to start dev-platform")
 }
 
-async fn bring_up(args: &DevArgs) -> anyhow::Result<()> {
-    let began = Instant::now();
-    eprintln!("starting PostgreSQL, etcd, API server, controller-manager and {} fake nodes …", args.nodes);
-    let nodes = FakeNodes { count: args.nodes as usize, racks: args.racks, ..FakeNodes::default() };
-    let mut builder = TestCluster::builder().nodes(nodes);
-    for user in TEAMS.iter().map(|team| team.user).chain([LEAD]) {
-        builder = builder.user(user, &[]);
+/// Fails now instead of after minutes of compiling.
+fn can_start(args: &DevArgs) -> anyhow::Result<()> {
+    TcpListener::bind(&args.listen).with_context(|| {
+        format!(
+            "cannot listen on {}; choose another address with --listen, such as 127.0.0.1:8081",
+            args.listen
+        )
+    })?;
+    if let Some(file) = &args.policy {
+        File::open(file).with_context(|| format!("failed to read the policy in {}", file.display()))?;
     }
-    if args.buy_machines {
-        builder = builder.karpenter(machines::cloud());
-    }
-    let cluster = builder.start().await?;
-    let postgres = Postgres::start(cluster.dir()).await?;
-    teams::create(&cluster, args.owned_nodes()).await?;
-    if args.buy_machines {
-        machines::offer(&cluster).await?;
-    }
-
-    eprintln!("starting scheduler, controllers and REST API …");
-    let platform = Platform::debug(&cluster).with_ledger(&postgres);
-    let with_arguments = |spec| scheduler_spec(spec, args);
-    let mut scheduler = platform.scheduler_as_installed("warpyard-scheduler", with_arguments).await?;
-    let mut controllers = platform.controllers_with("warpyard-controllers", |spec| spec.args(LEASE)).await?;
-    let (mut api_server, url) = platform.api_server(&args.listen).await?;
-    let metrics = scheduler.health_address().await?;
-    tokio::try_join!(scheduler.ready(), controllers.ready())?;
-
-    let logins = welcome::write_logins(&cluster, &platform.binary(""), &url)?;
-    let addresses = welcome::Addresses { portal: &url, metrics: &metrics };
-    welcome::print(&cluster, &logins, &addresses, args.owned_nodes(), began.elapsed().as_secs_f64());
-    tokio::select! {
-        waited = tokio::signal::ctrl_c() => waited.context("failed to wait for Ctrl-C")?,
-        error = workload(args, &cluster, &url) => return Err(error),
-        // Dropping the cluster keeps its logs.
-        ended = first_to_end([&mut scheduler, &mut controllers, &mut api_server]) => bail!(ended),
-    }
-    eprintln!("\nstopping …");
-    scheduler.terminate().await;
-    controllers.terminate().await;
-    drop(postgres);
-    cluster.stop().await;
     Ok(())
-}
-
-/// As it is installed but for its lease, and with a log that says more.
-fn scheduler_spec(spec: ProcessSpec, args: &DevArgs) -> ProcessSpec {
-    let spec = spec.args(LEASE).env("RUST_LOG", "info,scheduler=debug,cluster_apply=debug");
-    let spec = if args.buy_machines { spec.args(["--buy-machines"]) } else { spec };
-    match &args.policy {
-        Some(file) => spec.path_arg("policy", file),
-        None => spec,
-    }
-}
-
-/// Submits the mix of jobs; ends only with an error.
-async fn workload(args: &DevArgs, cluster: &TestCluster, url: &str) -> anyhow::Error {
-    if args.empty {
-        return std::future::pending().await;
-    }
-    let token = |user| Ok::<_, test_cluster::Error>((user, cluster.token_for_user(user)?.to_owned()));
-    let tokens: Result<BTreeMap<_, _>, _> = TEAMS.iter().map(|team| token(team.user)).collect();
-    let submitted = match tokens {
-        Ok(tokens) => workload::submit(url, &tokens).await,
-        Err(error) => Err(error.into()),
-    };
-    submitted.err().unwrap_or_else(|| anyhow::anyhow!("the mix of jobs has ended"))
-}
-
-/// Waits until one of our processes ends, and says which, its last errors, and where its log is.
-async fn first_to_end(mut services: [&mut Service; 3]) -> String {
-    loop {
-        for service in &mut services {
-            let process = service.process();
-            if let Some(status) = process.exit_status() {
-                let (name, log) = (process.name(), process.log().display());
-                return format!(
-                    "{name} ended with {status}; its log is {log}\n\n{}",
-                    errors(&process.log_tail())
-                );
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-}
-
-/// The last errors at the end of a log, or all of that end if it tells none.
-fn errors(tail: &str) -> String {
-    let is_error =
-        |line: &&str| serde_json::from_str::<Value>(line).is_ok_and(|line| line["level"] == "ERROR");
-    let errors: Vec<&str> = tail.lines().filter(is_error).collect();
-    if errors.is_empty() {
-        return tail.to_owned();
-    }
-    errors[errors.len().saturating_sub(ERRORS_SHOWN)..].join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::errors;
-
-    #[test]
-    fn of_a_log_the_errors_are_shown_or_its_end() {
-        let info = r#"{"level":"INFO","message":"Serving."}"#;
-        let error = r#"{"level":"ERROR","message":"Lost the lease."}"#;
-        assert_eq!(errors(&[info, error, info].join("\n")), error);
-        assert_eq!(errors(&[error; 5].join("\n")), [error; 3].join("\n"));
-        let panic = "thread 'main' panicked";
-        assert_eq!(errors(panic), panic);
-    }
 }

@@ -1,11 +1,11 @@
 //! `cargo xtask engine`: builds the real servers from the pins in `engine/`, once.
 //!
 //! ```text
-//!   WARPYARD_ENGINE_BIN set? ── yes ─► look at what is there, print its versions
+//!   WARPYARD_ENGINE_BIN set? ── yes ─► check its binaries, print their versions
 //!            │ no
-//!   table of servers (test_cluster::engine_bin) ─► in the cache? ── yes ─► done
-//!                                                      │ no
-//!                            lock the cache ─► go build into a temporary file ─► rename
+//!   table of servers (toolbox::engine_bin) ─► in the cache? ── yes ─► done
+//!                                                   │ no
+//!                         lock the cache ─► go build into a temporary file ─► rename
 //! ```
 //!
 //! A file in the cache is named by a hash of everything it was built from, so it is never stale and never rewritten.
@@ -18,7 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use test_cluster::engine_bin::{self, GO_VERSION_MIN, SERVERS, Server};
+use toolbox::engine_bin::{self, GO_VERSION_MIN, SERVERS, Server};
+use toolbox::programs::is_executable;
 
 /// What to build.
 #[derive(clap::Args, Debug, Default)]
@@ -29,7 +30,7 @@ pub struct EngineArgs {
     pub only: Vec<String>,
 }
 
-/// Makes sure that every server asked for can be run, and prints where each is.
+/// Builds every requested server that is missing, and prints their paths.
 pub fn run(args: &EngineArgs) -> anyhow::Result<()> {
     let mut wanted = wanted_servers(&args.only)?;
     if let Some(dir) = engine_bin::given_dir() {
@@ -44,12 +45,12 @@ pub fn run(args: &EngineArgs) -> anyhow::Result<()> {
     let mut lock = None;
     for (index, server) in wanted.iter().enumerate() {
         let target = server.cached_path(&go)?;
-        if !engine_bin::is_executable(&target) {
+        if !is_executable(&target) {
             if lock.is_none() {
                 lock = Some(lock_cache(&cache)?);
             }
-            // Whoever held the lock before us may have built it.
-            if !engine_bin::is_executable(&target) {
+            // Another process may have built it while we waited for the lock.
+            if !is_executable(&target) {
                 build(server, &target, &format!("[{}/{}]", index + 1, wanted.len()))?;
             }
         }
@@ -69,8 +70,8 @@ fn wanted_servers(only: &[String]) -> anyhow::Result<Vec<&'static Server>> {
         .collect())
 }
 
-/// Looks at the binaries that the developer brings, and returns what must be built all the same: programs of our own,
-/// if they are asked for by name. Who only brings servers may have no Go.
+/// Checks the developer's own binaries, and returns the servers that must be built all the same: our own
+/// programs, if they are named. Otherwise Go is not needed.
 fn check_given(
     wanted: &[&'static Server],
     dir: &Path,
@@ -106,7 +107,7 @@ fn version_of(server: &Server, path: &Path) -> anyhow::Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// What `go version` says, if that Go can build the engine.
+/// The output of `go version`, if that Go can build the engine.
 fn usable_go() -> anyhow::Result<String> {
     let version = engine_bin::go_version()?;
     ensure!(
@@ -118,7 +119,7 @@ fn usable_go() -> anyhow::Result<String> {
     Ok(version)
 }
 
-/// Reads `go version go1.26.8 linux/amd64`; a development version of Go is taken at its word.
+/// Reads `go version go1.26.8 linux/amd64`; a development version of Go is accepted.
 fn is_new_enough(go_version: &str) -> bool {
     let release = |text: &str| {
         let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
@@ -128,7 +129,7 @@ fn is_new_enough(go_version: &str) -> bool {
     word == "devel" || word.strip_prefix("go").and_then(release) >= release(GO_VERSION_MIN)
 }
 
-/// Holds other builders off until the file is dropped. The kernel lets go of it when we die, however that happens.
+/// Locks out other builders until the file is dropped. The kernel releases the lock when we die.
 fn lock_cache(cache: &Path) -> anyhow::Result<File> {
     let path = cache.join("lock");
     let what = || format!("cannot lock {}", path.display());
@@ -176,7 +177,7 @@ fn go_build(server: &Server, output: &Path) -> Command {
     let mut command = Command::new("go");
     command
         .current_dir(server.module_dir())
-        // The pins decide, and only the pins: no newer compiler is fetched, no go.mod is changed, no workspace joined.
+        // Only the pins decide: no newer compiler is fetched, no go.mod is changed, no workspace is joined.
         .env("GOTOOLCHAIN", "local")
         .env("GOFLAGS", "-mod=readonly")
         .env("GOWORK", "off")

@@ -1,4 +1,5 @@
-//! `cargo xtask experiments`: on public traces and made-up jobs, with the very code that schedules. CI runs the small one.
+//! `cargo xtask experiments`: runs the production planner on public traces and made-up jobs. CI runs the small
+//! one.
 
 use std::path::PathBuf;
 
@@ -14,14 +15,14 @@ pub struct ExperimentsArgs {
     /// The folder of the public traces.
     #[arg(long, default_value = "../shared/traces")]
     traces: PathBuf,
-    /// Fewer seeds and copies: a look, not a figure to quote.
+    /// Fewer seeds and copies: a quick look, not figures to quote.
     #[arg(long)]
     quick: bool,
 }
 
-/// Builds the simulator with optimisation and runs the experiments; their figures are kept.
+/// Builds the crate `experiments` with optimisation, runs the requested experiments, and keeps the figures.
 pub fn run(args: &ExperimentsArgs) -> anyhow::Result<()> {
-    let mut command = cargo(&["run", "--release", "-p", "simulator", "--example", "experiments", "--"]);
+    let mut command = cargo(&["run", "--release", "-p", "experiments", "--"]);
     command.arg("--traces").arg(&args.traces).args(&args.names);
     if args.quick {
         command.arg("--quick");
@@ -29,7 +30,7 @@ pub fn run(args: &ExperimentsArgs) -> anyhow::Result<()> {
     commands::run_and_keep_figures(&mut command)
 }
 
-/// The one without a trace, in some twenty seconds.
+/// The experiment without a trace, in about twenty seconds.
 pub fn run_synthetic() -> anyhow::Result<()> {
     run(&ExperimentsArgs { names: vec!["synthetic".to_owned()], traces: PathBuf::new(), quick: false })
 }

@@ -1,8 +1,10 @@
-//! The parts of `cargo xtask`: one module per verb. A library only so that `tests/tidy.rs` can see what is
-//! generated.
+//! The parts of `cargo xtask`: one module per verb. It links no crate of the product, so that it compiles in
+//! seconds. Work that needs one is a program of its own, which a verb builds and starts (`dev-platform`,
+//! `generated-files`). It is a library so that `dev-platform` reads the same arguments as the verb.
 
 pub mod bench;
 pub mod bugs;
+pub mod builds;
 pub mod ci;
 pub mod codegen;
 pub mod commands;

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use xtask::{bench, bugs, ci, codegen, dev, e2e, engine, experiments, packages, portal, python, quickstart};
+use xtask::{
+    bench, bugs, ci, codegen, deny, dev, e2e, engine, experiments, packages, portal, python, quickstart,
+};
 
 /// Warpyard's developer commands.
 #[derive(Parser)]
@@ -16,10 +18,12 @@ struct Args {
 enum Verb {
     /// Build the real servers (API server, etcd, KWOK, …) from their pins, into a cache.
     Engine(engine::EngineArgs),
-    /// Install the programs of the distribution that tests run on (PostgreSQL, Chromium), where they are missing.
+    /// Install programs of the distribution that tests need (PostgreSQL, Chromium, …), if they are missing.
     Packages,
-    /// Install the pinned Python environment that the SDK is tested on, into a cache.
+    /// Install the pinned Python environment for the SDK's tests, into a cache.
     Python,
+    /// Build the pinned tools that CI needs beside the servers, into a cache.
+    Tools,
     /// Lint, type-check and test the Python SDK and its examples.
     Sdk(python::SdkArgs),
     /// Build the portal, which the API server embeds.
@@ -32,13 +36,13 @@ enum Verb {
     E2e(e2e::E2eArgs),
     /// Run the README's quickstart as it is written.
     Quickstart,
-    /// Put known bugs into a scratch copy, one after the other, and see that the judge finds each.
+    /// Put seeded bugs into a scratch copy, one after the other, and check that the judge finds each.
     Bugs(bugs::BugsArgs),
     /// Measure.
     Bench(bench::BenchArgs),
-    /// Run the trace experiments: published results, and ours beside them.
+    /// Run the trace experiments, and print our results next to the published ones.
     Experiments(experiments::ExperimentsArgs),
-    /// Bring the whole platform up on this machine, with fake GPU nodes, three teams and their jobs.
+    /// Start the whole platform on this machine, with fake GPU nodes, three teams and their jobs.
     Dev(dev::DevArgs),
 }
 
@@ -47,6 +51,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Engine(args) => engine::run(&args),
         Verb::Packages => packages::install(),
         Verb::Python => python::install(),
+        Verb::Tools => deny::install(),
         Verb::Sdk(args) => python::check(&args),
         Verb::Portal => portal::build(),
         Verb::Codegen => codegen::write_all(),

@@ -1,16 +1,16 @@
-//! `cargo xtask packages`: programs of the distribution that tests run on, installed where they are missing.
+//! `cargo xtask packages`: installs programs of the distribution that tests need, if they are missing.
 
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use test_cluster::engine_bin::is_executable;
+use toolbox::programs;
 
 use crate::commands;
 
-/// A program that comes from the distribution, because it is far too large to build from its sources.
+/// A program from the distribution, which is too large to build from source.
 struct Package {
-    /// As Debian calls it.
+    /// The name in Debian.
     name: &'static str,
     what_for: &'static str,
     is_there: fn() -> bool,
@@ -18,10 +18,10 @@ struct Package {
 
 const PACKAGES: &[Package] = &[
     Package { name: "postgresql", what_for: "the ledger", is_there: has_postgres },
-    Package { name: "valgrind", what_for: "counting instructions", is_there: || on_path("valgrind") },
+    Package { name: "valgrind", what_for: "counting instructions", is_there: || is_on_path("valgrind") },
     Package { name: "python3-venv", what_for: "tests of the Python SDK", is_there: has_venv },
-    Package { name: "strace", what_for: "killing saves at every call", is_there: || on_path("strace") },
-    Package { name: "chromium", what_for: "tests of the portal", is_there: || on_path("chromium") },
+    Package { name: "strace", what_for: "killing saves at every call", is_there: || is_on_path("strace") },
+    Package { name: "chromium", what_for: "tests of the portal", is_there: || is_on_path("chromium") },
     Package { name: "containerd", what_for: REAL_NODES, is_there: || real_nodes_have("containerd") },
     Package { name: "runc", what_for: REAL_NODES, is_there: || real_nodes_have("runc") },
     Package { name: "busybox-static", what_for: REAL_NODES, is_there: || real_nodes_have("busybox") },
@@ -38,7 +38,7 @@ const REAL_NODES: &str = "real nodes";
 /// The oldest Node.js that the portal's build runs on.
 const NODE_MIN: (u32, u32) = (20, 19);
 
-/// Installs what is missing, if this machine has apt and we may; else says what to install.
+/// Installs missing packages, if this machine has apt and we are root; otherwise prints what to install.
 pub fn install() -> anyhow::Result<()> {
     let missing: Vec<_> = PACKAGES.iter().filter(|package| !(package.is_there)()).collect();
     if !missing.is_empty() {
@@ -46,7 +46,7 @@ pub fn install() -> anyhow::Result<()> {
         for package in &missing {
             eprintln!("{} is missing ({})", package.name, package.what_for);
         }
-        if !(on_path("apt-get") && is_root()) {
+        if !(is_on_path("apt-get") && is_root()) {
             bail!("install {} with this machine's package manager, then try again", names.join(", "));
         }
         commands::run(apt().arg("update"))?;
@@ -67,7 +67,7 @@ fn is_root() -> bool {
 }
 
 fn has_postgres() -> bool {
-    test_cluster::postgres::find_programs().is_ok()
+    programs::postgres().is_some()
 }
 
 /// Debian keeps a part of Python in a package of its own, without which no environment can be made.
@@ -76,17 +76,16 @@ fn has_venv() -> bool {
     python.args(["-c", "import venv, ensurepip"]).output().is_ok_and(|output| output.status.success())
 }
 
-/// They look where root does, which may not be our path.
+/// Real nodes use root's search path, which may not be ours.
 fn real_nodes_have(program: &str) -> bool {
-    test_cluster::find_program_of_real_nodes(program).is_some()
+    programs::of_real_nodes(program).is_some()
 }
 
-fn on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| is_executable(&folder.join(program)))
+fn is_on_path(program: &str) -> bool {
+    programs::on_path(program).is_some()
 }
 
-/// Fails with what to install unless a Node.js that the portal builds with is there.
+/// Fails, with a hint, unless there is a Node.js that can build the portal.
 pub fn check_node() -> anyhow::Result<()> {
     let hint = format!("install Node.js {}.{} or newer, with npm", NODE_MIN.0, NODE_MIN.1);
     let output = Command::new("node").arg("--version").output().with_context(|| hint.clone())?;

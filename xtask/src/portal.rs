@@ -6,21 +6,20 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::{Context, ensure};
-use test_cluster::figures::target_folder;
+use toolbox::checkout::{repository_root, target_folder};
 
-use crate::commands::{self, repository_root};
-use crate::packages;
+use crate::{commands, packages};
 
-/// What npm is told in every call: no funding notes, no audit by network.
+/// Flags for every call of npm: no funding notes, no audit over the network.
 const QUIET: [&str; 3] = ["--no-fund", "--no-audit", "--loglevel=error"];
 
-/// Builds it, whatever is there.
+/// Builds it in any case.
 pub fn build() -> anyhow::Result<()> {
     install()?;
     commands::run(&mut npm(&["run", "build"]))
 }
 
-/// Builds it if something of it is newer than what was built.
+/// Builds it if a source file is newer than the build.
 pub fn build_if_stale() -> anyhow::Result<()> {
     let built = modified(&folder().join("dist/index.html"));
     let sources = ["src", "public", "index.html", "package-lock.json", "vite.config.ts"];
@@ -32,7 +31,8 @@ pub fn build_if_stale() -> anyhow::Result<()> {
     build()
 }
 
-/// Types, lints, unit tests, the size of what browsers load, and whether the API's types are those of the document.
+/// Checks types, lints, unit tests, the size of the files that browsers load, and that the API's types match
+/// the document.
 pub fn check() -> anyhow::Result<()> {
     build()?;
     for script in ["lint", "test"] {
@@ -63,7 +63,7 @@ pub fn folder() -> PathBuf {
     repository_root().join("portal")
 }
 
-/// Installs what `package-lock.json` pins, unless that was done for this very lock file.
+/// Installs the packages that `package-lock.json` pins, unless that was done for the same lock file.
 fn install() -> anyhow::Result<()> {
     packages::check_node()?;
     let lock = fs::read(folder().join("package-lock.json")).context("failed to read package-lock.json")?;
@@ -71,8 +71,9 @@ fn install() -> anyhow::Result<()> {
     if fs::read(&mark).is_ok_and(|installed| installed == lock) {
         return Ok(());
     }
-    // Not `npm ci`: it refuses a lock file without the optional packages of other platforms, and a registry that
-    // serves this platform alone yields no other. `install` takes the pinned versions too, and changes no file of ours.
+    // Not `npm ci`: it refuses a lock file without the optional packages of other platforms, and a registry for
+    // only this platform yields no others. `install` takes the pinned versions too, and changes no file of
+    // ours.
     commands::run(npm(&["install", "--no-save"]).args(QUIET))?;
     fs::write(&mark, lock).with_context(|| format!("failed to write {}", mark.display()))
 }

@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use test_cluster::python;
+use toolbox::checkout::repository_root;
+use toolbox::python;
 
-use crate::commands::{self, repository_root};
+use crate::commands;
 
 /// How much of the SDK's tests to run.
 #[derive(clap::Args, Debug, Default)]
 pub struct SdkArgs {
-    /// Every crash point and all interruptions: some twenty minutes.
+    /// Test every crash point and all interruptions: about twenty minutes.
     #[arg(long)]
     pub full: bool,
 }
@@ -26,7 +27,7 @@ pub struct SdkArgs {
 /// The oldest Python that the SDK runs on.
 const PYTHON_MIN: (u32, u32) = (3, 11);
 
-/// Makes sure that the environment is there, and prints where.
+/// Installs the environment if it is missing, and prints its path.
 pub fn install() -> anyhow::Result<()> {
     let target = environment()?;
     if !target.join(python::COMPLETE).exists() {
@@ -42,7 +43,7 @@ pub fn check(args: &SdkArgs) -> anyhow::Result<()> {
     let environment = environment()?;
     let examples = repository_root().join("examples/training");
     commands::run(&mut python(&environment, &["ruff", "check", "--no-cache", "--quiet", "src", "tests"]))?;
-    // For the examples the SDK is somebody else's.
+    // For the examples the SDK is a third-party package.
     let mut foreign = python(&environment, &["ruff", "check", "--no-cache", "--quiet", "--isolated"]);
     foreign.args(["--line-length=120", "--select=E,F,I"]);
     foreign.args(["--config", "lint.isort.known-third-party=[\"warpyard\"]"]);
@@ -52,7 +53,7 @@ pub fn check(args: &SdkArgs) -> anyhow::Result<()> {
     commands::run_and_keep_figures(&mut python(&environment, &pytest))?;
     commands::run(&mut python(&environment, &["tests.resharding"]))?;
     for arguments in if args.full { FULL } else { SHORT } {
-        // Figures are `cargo xtask bench runs`' to keep: those of interruptions come from real nodes.
+        // Figures are not kept here: `cargo xtask bench runs` measures interruptions on real nodes.
         commands::run(&mut python(&environment, arguments))?;
     }
     Ok(())
@@ -67,23 +68,23 @@ pub fn module(arguments: &[&str]) -> anyhow::Result<Command> {
     Ok(python(&environment()?, arguments))
 }
 
-/// `python -m` with these arguments, in the SDK's folder, with the SDK as it is in the checkout.
+/// `python -m` with these arguments, in the SDK's folder, with the checkout's SDK.
 fn python(environment: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(python::interpreter(environment));
     command
         .current_dir(python::sdk())
         .env("PYTHONPATH", "src")
-        // One thread for each rank: results are the same on every machine, and two cores have enough with four ranks.
+        // One thread per rank: results are the same on every machine, and four ranks are enough for two cores.
         .env("OMP_NUM_THREADS", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        // Without a process group a save says that there is none, each time.
+        // Without a process group, each save warns about that.
         .env("PYTHONWARNINGS", "ignore::UserWarning:torch.distributed.checkpoint.utils")
         .arg("-m")
         .args(arguments);
     command
 }
 
-/// Where the environment belongs: its name tells what is in it.
+/// The folder of the environment: its name covers the content.
 fn environment() -> anyhow::Result<PathBuf> {
     Ok(python::place()?)
 }
@@ -98,19 +99,20 @@ fn build(target: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let lock = File::create(cache.join("lock")).context("cannot create the lock of the environments")?;
     lock.lock().context("cannot lock the environments")?;
-    // Whoever held the lock before us may have built it.
+    // Another process may have built it while we waited for the lock.
     if target.join(python::COMPLETE).exists() {
         return Ok(());
     }
     eprintln!("installing PyTorch and what else the SDK is tested on (about 4 GB, three minutes) …");
-    // An environment knows its own path, so it is made in its place; only the file at the end makes it one.
+    // An environment contains its own path, so it is made in its final place; the file at the end marks it as
+    // complete.
     if target.exists() {
         fs::remove_dir_all(target).with_context(|| format!("cannot remove {}", target.display()))?;
     }
     commands::run(Command::new("python3").args(["-m", "venv"]).arg(target))?;
     let mut pip = Command::new(python::interpreter(target));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]);
-    // The file has the whole closure, less what only GPUs need.
+    // The file has all transitive dependencies, except those that only GPUs need.
     commands::run(pip.args(["--no-deps", "--requirement"]).arg(requirements()))?;
     commands::run(Command::new(python::interpreter(target)).args(["-c", "import torch"]))?;
     fs::write(target.join(python::COMPLETE), "").context("cannot complete the environment")

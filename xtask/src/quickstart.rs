@@ -1,4 +1,4 @@
-//! `cargo xtask quickstart`: runs the README's quickstart as it is written, so that it never lies.
+//! `cargo xtask quickstart`: runs the README's quickstart as written, so that it stays correct.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use toolbox::checkout::repository_root;
 
-use crate::commands::{self, repository_root};
+use crate::commands;
 
-/// A newcomer's patience.
+/// The most commands that a newcomer should need.
 const COMMANDS_MAX: usize = 8;
-/// What `cargo xtask dev` prints when it is up.
+/// The line that `cargo xtask dev` prints when it is up.
 const UP: &str = "Warpyard is up";
-/// Compiling, if nothing is compiled yet, and starting.
+/// The time limit for compiling and starting.
 const UP_WITHIN: Duration = Duration::from_mins(20);
 const ENDS_WITHIN: Duration = Duration::from_mins(1);
 /// The command that stays in the foreground, in a terminal of its own.
@@ -29,7 +30,7 @@ pub fn run() -> anyhow::Result<()> {
     let commands = quickstart_commands(&readme)?;
     ensure!(
         commands.len() <= COMMANDS_MAX,
-        "the quickstart has {} commands, and at most {COMMANDS_MAX} are bearable",
+        "the quickstart has {} commands, and may have at most {COMMANDS_MAX}",
         commands.len()
     );
     let at = commands.iter().position(|command| command.starts_with(DEV));
@@ -74,7 +75,7 @@ impl Dev {
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 println!("{line}");
-                // Nobody listens any more once it is up.
+                // Once it is up, the receiver is gone.
                 let _ = sender.send(line);
             }
         });

@@ -1,4 +1,4 @@
-//! The house rules that no compiler checks. Each test says what to do when it fails.
+//! House rules that no compiler checks. Each test says what to do when it fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
-use xtask::codegen::generated_files;
-use xtask::commands::repository_root;
+use toolbox::checkout::repository_root;
 
 /// Crates that would give a decision a runtime, a network, a clock or randomness of the operating system.
 const IMPURE: &[&str] = &[
@@ -71,7 +70,8 @@ fn pure_layers_see_no_runtime_client_clock_or_os_randomness() {
             impure[0],
         );
     }
-    // What the standard library offers is forbidden by a clippy.toml, which a crate's own would hide.
+    // The layer's clippy.toml forbids impure functions of the standard library; a crate's own file would hide
+    // it.
     for layer in PURE_LAYERS {
         let rules = repository_root().join("crates").join(layer).join("clippy.toml");
         let rules = fs::read_to_string(&rules).expect("a pure layer has a clippy.toml");
@@ -98,6 +98,27 @@ fn the_judge_of_plans_does_not_know_the_planner() {
 }
 
 #[test]
+fn xtask_links_nothing_of_the_product() {
+    let metadata = metadata();
+    let packages = metadata.workspace_packages();
+    let xtask = packages.iter().find(|package| package.name.as_str() == "xtask").expect("xtask exists");
+    let ours: BTreeSet<String> = packages.iter().map(|package| package.name.to_string()).collect();
+    let reached = normal_dependencies(&metadata, &xtask.id);
+    let linked: Vec<_> = reached.iter().filter(|name| ours.contains(*name)).collect();
+    assert_eq!(
+        linked,
+        ["toolbox"],
+        "it would be compiled before `cargo xtask` says a word: see xtask/src/lib.rs"
+    );
+    let heavy: Vec<_> = IMPURE.iter().filter(|name| reached.contains(**name)).collect();
+    assert!(
+        heavy.is_empty(),
+        "xtask depends on {heavy:?}; find the way with `cargo tree -p xtask -i {}`",
+        heavy[0]
+    );
+}
+
+#[test]
 fn every_crate_is_tested_by_default_but_the_end_to_end_tests() {
     let metadata = metadata();
     let name = |id: &PackageId| metadata[id].name.to_string();
@@ -119,7 +140,7 @@ fn the_fence_covers_every_write_that_the_scheduler_may_make() {
         ("warpyard.dev", "schedulerepochs"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
     ];
-    // A question in the form of a write: nothing is stored.
+    // A question in the form of a write, which stores nothing.
     let questions = [("authentication.k8s.io", "tokenreviews")];
     for role in ["deploy/rbac-scheduler.yaml", "deploy/machines/rbac.yaml"].into_iter().flat_map(manifests) {
         for rule in list(&role["rules"]) {
@@ -162,7 +183,7 @@ fn only_the_scheduler_writes_holds_and_it_deletes_only_pods_of_its_own() {
         assert_eq!(policy["spec"]["failurePolicy"], "Fail", "{path}");
         policy
     };
-    // Such a policy refuses all that its only condition holds for.
+    // Such a policy refuses every request for which its only condition holds.
     let refused = |policy: &serde_json::Value| -> String {
         let conditions = list(&policy["spec"]["matchConditions"]);
         let validations = list(&policy["spec"]["validations"]);
@@ -182,18 +203,6 @@ fn only_the_scheduler_writes_holds_and_it_deletes_only_pods_of_its_own() {
     let deletion = "request.operation == 'DELETE' && request.resource.resource == 'pods'";
     let words = refused(&fence).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(&format!("|| {deletion} && {foreign})")), "{words}");
-}
-
-#[test]
-fn generated_files_are_fresh() {
-    for file in generated_files().expect("files can be generated") {
-        let current = fs::read_to_string(repository_root().join(&file.path)).unwrap_or_default();
-        assert!(
-            current == file.content,
-            "{} is stale: run `cargo xtask codegen` and commit the result",
-            file.path
-        );
-    }
 }
 
 #[test]
@@ -260,22 +269,30 @@ fn no_role_that_is_installed_reads_secrets() {
 }
 
 #[test]
-fn every_test_that_is_named_against_a_known_failure_exists() {
-    const PAGE: &str = "docs/reference/known-failures.md";
-    let page = fs::read_to_string(repository_root().join(PAGE)).expect("the page exists");
-    // What is quoted and has at least five words is a test's name.
-    let named: BTreeSet<&str> =
-        page.split('`').skip(1).step_by(2).filter(|quoted| quoted.split('_').count() >= 5).collect();
-    assert!(named.len() > 40, "{PAGE} names only {} tests", named.len());
+fn every_test_that_is_named_against_a_known_failure_or_in_the_readme_exists() {
+    // Pages, and how many tests each names at least.
+    const PAGES: [(&str, usize); 2] = [("docs/reference/known-failures.md", 40), ("README.md", 10)];
     let sources: Vec<String> = project_files()
         .iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .filter_map(|path| fs::read_to_string(repository_root().join(path)).ok())
         .collect();
-    for name in named {
-        let definition = format!("fn {name}(");
-        let exists = sources.iter().any(|source| source.contains(&definition));
-        assert!(exists, "{PAGE} names the test {name}, which does not exist");
+    for (page, named_min) in PAGES {
+        let text = fs::read_to_string(repository_root().join(page)).expect("the page exists");
+        // A quoted name of at least five words is a test's name.
+        let is_name = |quoted: &&str| {
+            quoted.split('_').count() >= 5
+                && quoted
+                    .bytes()
+                    .all(|byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        let named: BTreeSet<&str> = text.split('`').filter(is_name).collect();
+        assert!(named.len() >= named_min, "{page} names only {} tests", named.len());
+        for name in named {
+            let definition = format!("fn {name}(");
+            let exists = sources.iter().any(|source| source.contains(&definition));
+            assert!(exists, "{page} names the test {name}, which does not exist");
+        }
     }
 }
 
@@ -327,7 +344,8 @@ fn crates_with_layers(metadata: &Metadata) -> impl Iterator<Item = (&Package, St
     })
 }
 
-/// Names of everything that `package` links, itself left out; what only tests or build scripts use does not count.
+/// Names of all crates that `package` links, without itself and without dependencies of tests and build
+/// scripts.
 fn normal_dependencies(metadata: &Metadata, package: &PackageId) -> BTreeSet<String> {
     let resolve = metadata.resolve.as_ref().expect("cargo metadata resolves");
     let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
@@ -344,7 +362,7 @@ fn normal_dependencies(metadata: &Metadata, package: &PackageId) -> BTreeSet<Str
     reached.into_iter().map(|id| metadata[id].name.to_string()).collect()
 }
 
-/// What git tracks, and what it would track.
+/// The files that git tracks or would track.
 fn project_files() -> Vec<PathBuf> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])

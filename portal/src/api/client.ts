@@ -4,7 +4,7 @@ import { ProblemError, problemOf, unreachable } from "./problem";
 import type { paths } from "./schema";
 
 // Cost comes as JSON or CSV; `pages/cost/csv.ts` asks for the latter by itself.
-/** The API, on the page's own origin: the session cookie goes along, and no other site's page can use it. */
+/** The API, on the page's own origin: the browser sends the session cookie, and no other site's page can use it. */
 export const api = createClient<paths, "application/json">({
   baseUrl: window.location.origin,
   credentials: "same-origin",
@@ -18,7 +18,7 @@ interface Answer<T> {
   response: Response;
 }
 
-/** The answer's data, or a `ProblemError` that says what to do. */
+/** The answer's data, or throws a `ProblemError` with a hint. */
 export async function answer<T>(call: Promise<Answer<T>>): Promise<T> {
   let settled: Answer<T>;
   try {

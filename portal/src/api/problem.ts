@@ -11,7 +11,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** No answer came at all. */
+/** There was no answer. */
 export const unreachable: Problem = {
   status: 0,
   code: "Unreachable",
@@ -19,7 +19,7 @@ export const unreachable: Problem = {
   hint: "Check your connection, then try again.",
 };
 
-/** A list has more pages than a picture of the whole can take. */
+/** A list has more pages than a whole picture can show. */
 export const tooLong: Problem = {
   status: 0,
   code: "TooLong",
@@ -27,7 +27,7 @@ export const tooLong: Problem = {
   hint: "Ask the API for it page by page.",
 };
 
-/** What the server said; a proxy in between may answer something that is no problem document. */
+/** The server's problem; a proxy in between may answer with something else. */
 export function problemOf(body: unknown, status: number): Problem {
   if (typeof body === "object" && body !== null && "detail" in body && typeof body.detail === "string") {
     const { code, hint } = body as Partial<Problem>;

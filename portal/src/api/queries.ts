@@ -1,6 +1,6 @@
-// What pages read, and under which key it is cached. `live/` patches what is cached under these keys.
+// The queries of pages, and the keys of their cache. `live/` patches the cache under these keys.
 //
-// Large lists turn structural sharing off: comparing 10,000 objects at each event costs more than rendering the few in
+// Large lists turn off structural sharing: comparing 10,000 objects at each event costs more than rendering the few in
 // sight, and patches keep the identity of what did not change anyway.
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 
@@ -12,9 +12,9 @@ import type { CostGrouping, MemberView, NodeView, Page, QueueView } from "./type
 // 100 runs are about 45 KB, within the 50 KB that a page of a list may have.
 const RUNS_PAGE = 100;
 const COST_PAGE = 100;
-// More launches, or refusals, nobody reads; how many more there are is said.
+// Nobody reads more launches or refusals; the page shows how many more there are.
 const CAPACITY_MOST = 100;
-// The server's most for nodes, whose messages are the largest.
+// The server's maximum for nodes, whose messages are the largest.
 const WHOLE_LIST_PAGE = 250;
 // 10,000 nodes are the design point of one cluster; pages are cut at 50 KB too, so a busy node page holds some 60.
 const WHOLE_LIST_PAGES_MAX = 200;
@@ -61,7 +61,7 @@ export const runQuery = (namespace: string, name: string) =>
       answer(api.GET("/v1/namespaces/{namespace}/runs/{name}", { params: { path: { namespace, name } }, signal })),
   });
 
-/** Asked again every few seconds: the line moves without an event of this run. Sooner while its start is worked out. */
+/** Polled every few seconds, because the line moves without an event of this run; sooner while the forecast is not ready. */
 export const whyQuery = (namespace: string, name: string) =>
   queryOptions({
     queryKey: keys.why(namespace, name),
@@ -104,7 +104,7 @@ export const nodesQuery = queryOptions({
   structuralSharing: false,
 });
 
-/** Asked again every other second: there is no event of what is decided about machines. */
+/** Polled every other second: there is no event for decisions about machines. */
 export const capacityQuery = queryOptions({
   queryKey: keys.capacity,
   queryFn: ({ signal }) => answer(api.GET("/v1/capacity", { params: { query: { limit: CAPACITY_MOST } }, signal })),
@@ -130,7 +130,7 @@ interface PageQuery {
   continue?: string;
 }
 
-/** A list with all its pages, for pictures of the whole. */
+/** A list with all its pages, for whole pictures. */
 async function wholeList<T>(fetchPage: (page: PageQuery) => Promise<Page<T>>): Promise<T[]> {
   const items: T[] = [];
   let next: string | null | undefined;

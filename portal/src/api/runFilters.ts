@@ -10,7 +10,7 @@ export const RUN_PHASES: readonly RunPhase[] = [
   "Stopped",
 ];
 
-// The server refuses what is longer than any name it could match.
+// The server refuses texts longer than any name.
 const LENGTH_MAX = { namespace: 63, queue: 253, user: 253, search: 63 } as const;
 
 /** Which runs a list shows. The same names as in the page's address and in the API. */
@@ -22,7 +22,7 @@ export interface RunFilters {
   search?: string;
 }
 
-/** What an address says, whatever somebody typed there: unknown keys and values are dropped. */
+/** The filters in an address; unknown keys and values are dropped. */
 export function parseRunFilters(search: Record<string, unknown>): RunFilters {
   const filters: RunFilters = {};
   for (const key of ["namespace", "queue", "user", "search"] as const) {

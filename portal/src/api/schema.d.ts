@@ -45,7 +45,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Queues as a tree, with what each holds and is due, and runs that wait, in order. */
+        /** Queues as a tree, with what each holds and its share, and waiting runs in order. */
         get: operations["getBoard"];
         put?: never;
         post?: never;
@@ -62,7 +62,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Machines that are being bought, gangs that get none, and machines that were bought. */
+        /** Machines that are being bought, gangs without machines and why, and machines that were bought. */
         get: operations["getCapacity"];
         put?: never;
         post?: never;
@@ -97,10 +97,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What changes, as it changes: server-sent events.
+         * Changes as they happen: server-sent events.
          * @description The first event is `hello`. Then come `run`, `run-gone`, `queue`, `queue-gone`, `node`, `node-gone`, and `reload`
-         *     when something was missed. Changes of one object within a quarter of a second are one event. The stream ends after
-         *     at most 15 minutes; then connect anew, and fetch lists after the `hello`.
+         *     when something was missed. Changes of one object within a quarter of a second are one event. The stream ends
+         *     after at most 15 minutes; then connect again, and fetch lists after the `hello`.
          */
         get: operations["streamEvents"];
         put?: never;
@@ -152,7 +152,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What one run has cost so far, also if it is gone. */
+        /** The cost of one run so far, even if the run is deleted. */
         get: operations["getRunCost"];
         put?: never;
         post?: never;
@@ -169,7 +169,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the members of a run printed, on one clock, as far as Kubernetes still has it: at most 4 MiB, of up to 64 members. */
+        /**
+         * The logs of a run's members, merged by time, as far as Kubernetes still has them: at most 4 MiB, of up to 64
+         *     members.
+         */
         get: operations["readLogs"];
         put?: never;
         post?: never;
@@ -186,7 +189,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Members of a run's newest attempt, by rank: where each is and how it fares. */
+        /** Members of a run's newest attempt, by rank: the node and the state of each. */
         get: operations["listMembers"];
         put?: never;
         post?: never;
@@ -205,7 +208,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Pauses a run: its members save and leave, and it goes on when asked. Pausing a run twice is fine. */
+        /**
+         * Pauses a run: its members save and leave, and it goes on when it is resumed. It is no error if the run is
+         *     paused already.
+         */
         post: operations["pauseRun"];
         delete?: never;
         options?: never;
@@ -222,7 +228,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A member reports progress and checkpoints, with the token that its pod has for this and nothing else. */
+        /** A member reports progress and checkpoints, with its pod's token for reports. */
         post: operations["reportProgress"];
         delete?: never;
         options?: never;
@@ -239,7 +245,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Lets a paused run go on; or, with a step, begins another attempt from there, also of a run that goes on or failed. */
+        /**
+         * Resumes a paused run. With a step, begins another attempt from there, also for a run that is not paused or
+         *     that failed.
+         */
         post: operations["resumeRun"];
         delete?: never;
         options?: never;
@@ -256,7 +265,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Tries a run again that failed, from its newest checkpoint. Others are refused, with what to do instead. */
+        /** Tries a failed run again, from its newest checkpoint. Other runs are refused, with a hint. */
         post: operations["retryRun"];
         delete?: never;
         options?: never;
@@ -273,7 +282,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Stops a run; its record stays. Stopping a run twice, or one that is over, is fine. */
+        /** Stops a run; its record stays. It is no error if the run is stopped or over already. */
         post: operations["stopRun"];
         delete?: never;
         options?: never;
@@ -288,7 +297,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Why a run is where it is: every reason to wait, with numbers, its place in the line, and when it is expected to start. */
+        /** Why a run waits: every reason, with numbers, its place in the line, and its expected start. */
         get: operations["explainRun"];
         put?: never;
         post?: never;
@@ -305,7 +314,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Nodes with who holds their GPUs, by name. Names of occupants are left out where the caller may not list runs. */
+        /**
+         * Nodes with the occupants of their GPUs, by name. Occupants are not named in namespaces where the caller may
+         *     not list runs.
+         */
         get: operations["listNodes"];
         put?: never;
         post?: never;
@@ -394,7 +406,7 @@ export interface paths {
         put?: never;
         /** Exchanges a token for a session of the portal, held by a cookie. */
         post: operations["logIn"];
-        /** Ends the session, here and in the browser. Ending one that is over is fine. */
+        /** Ends the session, here and in the browser. It is no error if the session is over already. */
         delete: operations["logOut"];
         options?: never;
         head?: never;
@@ -408,7 +420,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the scheduler's last plan was made from, and the plan. For `warpyard simulate --snapshot`. */
+        /** The state that the scheduler's last plan was made from, and the plan. For `warpyard simulate --snapshot`. */
         get: operations["getSnapshot"];
         put?: never;
         post?: never;
@@ -443,7 +455,7 @@ export interface components {
         Attempt: {
             /**
              * Format: date-time
-             * @description When all of its members were over.
+             * @description When its last member ended.
              */
             endedAt?: string | null;
             /** @description The Job's name, which is also the headless Service's. */
@@ -453,10 +465,10 @@ export interface components {
             lost?: components["schemas"]["LostWork"] | null;
             /**
              * Format: int32
-             * @description How many members it has; 0 in records of old, which had all of the run's.
+             * @description How many members it has. 0 in old records: those attempts had all of the run's members.
              */
             members?: number;
-            /** @description A sentence on it. */
+            /** @description The same in a sentence. */
             message?: string | null;
             /**
              * Format: int32
@@ -473,12 +485,13 @@ export interface components {
             resumeStep?: number | null;
             /**
              * Format: date-time
-             * @description When its first member got going.
+             * @description When its first member started.
              */
             startedAt?: string | null;
             /**
              * Format: date-time
-             * @description When its members were told to save and leave. Written before they are told: from here on it only ends.
+             * @description When its members were told to save and leave. Written before they are told. From then on the attempt can only
+             *     end.
              */
             toldAt?: string | null;
         };
@@ -490,18 +503,18 @@ export interface components {
              */
             attempt: number;
         };
-        /** @description What there is of an attempt's logs. */
+        /** @description What is left of an attempt's logs. */
         AttemptLogs: {
             firstFailed?: components["schemas"]["FailedMember"] | null;
             /** @description Whether all of its pods are gone, and their logs with them. */
             gone: boolean;
             /**
              * Format: int32
-             * @description How many of the members that were asked for have no pod any more, of an attempt that has some: when a member
-             *     fails, those of the others are deleted.
+             * @description How many of the requested members have no pod any more, if the attempt still has some: when a member fails,
+             *     the pods of the others are deleted.
              */
             membersGone?: number;
-            /** @description Members of which something is missing. */
+            /** @description Members whose logs are incomplete. */
             missing?: components["schemas"]["MissingLog"][];
             /**
              * Format: int32
@@ -514,18 +527,18 @@ export interface components {
          * @enum {string}
          */
         AttemptOutcome: "Succeeded" | "Failed" | "Deleted" | "Stopped" | "Interrupted";
-        /** @description Who holds what, and who waits for it. */
+        /** @description The queues with what they hold, and the runs that wait. */
         Board: {
             /**
              * Format: int32
-             * @description How many jobs wait in all, those that the caller may not see included.
+             * @description How many jobs wait in all, including those that the caller may not see.
              */
             jobsWaiting: number;
-            /** @description When the order was so, RFC 3339; absent when the scheduler does not answer, and then runs are by age. */
+            /** @description When the order was true, RFC 3339; absent if the scheduler does not answer, and then runs are by age. */
             plannedAt?: string | null;
             /** @description Queues that the caller may see, each below its parent. */
             queues: components["schemas"]["BoardQueue"][];
-            /** @description Runs that wait and the caller may see, in the order in which they are looked at. */
+            /** @description Waiting runs that the caller may see, in the order in which they are considered. */
             runs: components["schemas"]["BoardRun"][];
         };
         /** @description A queue of the board. */
@@ -543,7 +556,7 @@ export interface components {
             createdAt: string;
             /**
              * Format: int64
-             * @description GPUs that it asks for.
+             * @description GPUs that it requests.
              */
             gpus: number;
             /** @description The run. */
@@ -555,6 +568,8 @@ export interface components {
             queue?: string | null;
             /** @description One word on why it waits. */
             reason?: string | null;
+            /** @description What the reason is about, in a word or two for people, for example `quota`. */
+            topic?: string | null;
         };
         /** @description Machines of one type that were bought in one way. */
         BoughtMachines: {
@@ -581,11 +596,11 @@ export interface components {
             perHour: string;
             /**
              * Format: int32
-             * @description How many of them are of launches under way.
+             * @description How many of them belong to launches under way.
              */
             starting: number;
         };
-        /** @description Machines: those that are being bought, those that are not, and those that are there. */
+        /** @description Machines: those being bought, those refused, and those that exist. */
         CapacityView: {
             /** @description Launches under way that the caller may see, by gang; spares after them. */
             buying: components["schemas"]["LaunchView"][];
@@ -603,17 +618,18 @@ export interface components {
              * @description How many gangs of one wait for a pool of Karpenter's to buy a node.
              */
             fromPools: number;
-            /** @description Machines that were bought, by type and capacity type; absent for those who may not list nodes. */
+            /** @description Machines that were bought, by type and capacity type; absent if the caller may not list nodes. */
             machines?: components["schemas"]["BoughtMachines"][] | null;
             /** @description Why not, or what is in the way. */
             note?: string | null;
-            /** @description Gangs that wait for nodes, get none, and may be seen by the caller, by name. */
+            /** @description Gangs that wait for nodes and get none, if the caller may see them, by name. */
             refused: components["schemas"]["RefusedView"][];
             /**
              * Format: int32
              * @description How many gangs get none in all.
              */
             refusedInAll: number;
+            spending?: components["schemas"]["SpendingView"] | null;
         };
         /** @description A checkpoint that is complete. */
         Checkpoint: {
@@ -639,12 +655,12 @@ export interface components {
             milliseconds: number;
             /**
              * Format: int64
-             * @description For how long training stood still for it, in milliseconds.
+             * @description How long training stood still for it, in milliseconds.
              */
             stallMilliseconds: number;
             /**
              * Format: int64
-             * @description Steps that are safe with it.
+             * @description Steps that it makes safe.
              */
             step: number;
         };
@@ -667,15 +683,15 @@ export interface components {
              * @description GPUs times seconds so far.
              */
             gpuSeconds: number;
-            /** @description What of the amount interruptions cost: work that was lost, and what started once more; absent if nothing. */
+            /** @description The part of the amount that interruptions cost: lost work and repeated starts; absent if nothing. */
             interruptions?: string | null;
             /** @description What it grows by in an hour now; `0` when nothing runs any more. */
             perHour: string;
-            /** @description What it would have cost more if spot machines had been bought on demand; absent if nothing. */
+            /** @description How much more it would have cost if spot machines had been bought on demand; absent if nothing. */
             spotSaved?: string | null;
             /**
              * Format: int64
-             * @description Those of them that no price sheet has a price for.
+             * @description Those of them that have no price on any price sheet.
              */
             unpricedGpuSeconds?: number;
         };
@@ -686,7 +702,7 @@ export interface components {
         CostGrouping: "run" | "user" | "queue" | "namespace" | "day" | "class";
         /** @description A page of a report, and the sum of all its pages. */
         CostReport: {
-            /** @description Until when, RFC 3339. */
+            /** @description The time up to which costs are included, RFC 3339. */
             asOf: string;
             /** @description What rows are summed by. */
             by: components["schemas"]["CostGrouping"];
@@ -706,8 +722,8 @@ export interface components {
         /** @description One row of a report. */
         CostRow: components["schemas"]["Cost"] & {
             /**
-             * @description The run as `namespace/name`, the user, the queue, the namespace, the day or the class. Absent for what has
-             *     none: pods without a run, nodes that nobody holds.
+             * @description The run as `namespace/name`, the user, the queue, the namespace, the day or the class. Absent where there is
+             *     none: for pods without a run and for idle nodes.
              */
             key?: string | null;
         };
@@ -719,7 +735,7 @@ export interface components {
             at?: string | null;
             /**
              * Format: int32
-             * @description What it exited with.
+             * @description Its exit code.
              */
             exitCode?: number | null;
             /**
@@ -750,7 +766,7 @@ export interface components {
             annotations?: {
                 [key: string]: string;
             };
-            /** @description The `PersistentVolumeClaim` for checkpoints: with it the run goes on where it was after an interruption. */
+            /** @description The `PersistentVolumeClaim` for checkpoints: with it the run continues after an interruption. */
             checkpoints?: string | null;
             /** @description CPU of each node, such as `32` or `500m`. */
             cpu?: string | null;
@@ -760,7 +776,7 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /** @description Exit codes that end the run at once, whatever retries are left. */
+            /** @description Exit codes that end the run at once, even if retries are left. */
             failOn?: number[];
             /** @description GPUs of each node: a count, or a count and a type, such as `8x H100`. */
             gpus: components["schemas"]["GpuRequest"];
@@ -774,7 +790,7 @@ export interface components {
             memory?: string | null;
             /**
              * Format: int32
-             * @description The run goes on with as few nodes as this when that starts sooner, and grows again.
+             * @description The run may start with as few nodes as this if that is sooner, and grows again.
              */
             minNodes?: number | null;
             /** @description The run's name. Without it, one is made up. */
@@ -789,15 +805,23 @@ export interface components {
             queue?: string | null;
             /**
              * Format: int32
-             * @description How often the run is tried again after failures of its own. What machines do costs none of them.
+             * @description How often the run is tried again after failures of its own. Failures of machines cost no retry.
              */
             retries?: number | null;
             /** @description The shell command that every node runs. `torchrun` needs no flags: the rendezvous variables are set. */
             run: string;
             /** @description A shell command that runs before `run`, on every node. */
             setup?: string | null;
-            /** @description Whether spot machines may be bought for it, which are cheaper and may be taken away; `false`: nor used. */
+            /**
+             * @description Whether spot machines may be bought for it: they cost less, and the cloud may take them back. `false`: it is
+             *     not placed on spot machines at all.
+             */
             spot?: boolean | null;
+            /**
+             * @description How long a node may take to start after all nodes were found, such as `2h` for a very large image. Without it,
+             *     30 min.
+             */
+            startDeadline?: string | null;
             /** @description How long it may run, such as `24h`. */
             time?: string | null;
         };
@@ -850,7 +874,7 @@ export interface components {
         };
         /** @description One line of one member. */
         LogLine: {
-            /** @description When, by the clock of the member's machine, RFC 3339. A line that has none is as old as the one before it. */
+            /** @description When, by the clock of the member's machine, RFC 3339. A line without a time has that of the line before it. */
             at: string;
             /**
              * Format: int32
@@ -907,7 +931,7 @@ export interface components {
             waiting?: number;
         };
         /**
-         * @description How a member, or what holds a GPU, fares.
+         * @description How a member, or a holder of GPUs, fares.
          * @enum {string}
          */
         MemberState: "Waiting" | "Starting" | "Running" | "Ending" | "Succeeded" | "Failed";
@@ -915,14 +939,14 @@ export interface components {
         MemberView: {
             /**
              * Format: int32
-             * @description What its main container ended with.
+             * @description The exit code of its main container.
              */
             exitCode?: number | null;
             /** @description When its last container ended, RFC 3339. */
             finishedAt?: string | null;
             /**
              * Format: int32
-             * @description GPUs it asks for.
+             * @description GPUs it requests.
              */
             gpus: number;
             /**
@@ -943,7 +967,7 @@ export interface components {
             /** @description How it fares. */
             state: components["schemas"]["MemberState"];
         };
-        /** @description A member whose log is not all there. */
+        /** @description A member whose log is incomplete. */
         MissingLog: {
             /**
              * Format: int32
@@ -959,14 +983,14 @@ export interface components {
             gpuType?: string | null;
             /**
              * Format: int32
-             * @description GPUs it offers. Which of them a pod holds is known to its kubelet alone: occupants are counts.
+             * @description GPUs it offers. Only its kubelet knows which of them a pod holds, so occupants are counts.
              */
             gpus: number;
             /** @description Unique in the cluster. */
             name: string;
-            /** @description Who holds GPUs of it, by namespace, then run. What the caller may not see has no names. */
+            /** @description What holds its GPUs, by namespace, then run. Occupants that the caller may not see have no names. */
             occupants: components["schemas"]["Occupant"][];
-            /** @description Its rack, if a label says. */
+            /** @description Its rack, if a label names it. */
             rack?: string | null;
             /** @description Whether its kubelet says that it is ready. */
             ready: boolean;
@@ -978,7 +1002,7 @@ export interface components {
             /** @description Its name. */
             name: string;
         };
-        /** @description Who holds GPUs of a node. */
+        /** @description A run, or pods without one, that holds GPUs of a node. */
         Occupant: {
             /**
              * Format: int32
@@ -1024,12 +1048,12 @@ export interface components {
             forecast?: components["schemas"]["StartForecast"] | null;
             /**
              * Format: int64
-             * @description GPUs that those jobs ask for.
+             * @description GPUs that those jobs request.
              */
             gpusAhead: number;
             /**
              * Format: int32
-             * @description Jobs that wait too and are looked at before it; 0 is the next.
+             * @description Waiting jobs that are considered before it; 0 means that it is next.
              */
             jobsAhead: number;
             /**
@@ -1037,7 +1061,7 @@ export interface components {
              * @description Jobs that wait in all, itself included.
              */
             jobsWaiting: number;
-            /** @description When this was so, RFC 3339. */
+            /** @description When this was true, RFC 3339. */
             plannedAt: string;
         };
         /** @description One page of a list. */
@@ -1048,14 +1072,14 @@ export interface components {
             items: {
                 /**
                  * Format: int32
-                 * @description What its main container ended with.
+                 * @description The exit code of its main container.
                  */
                 exitCode?: number | null;
                 /** @description When its last container ended, RFC 3339. */
                 finishedAt?: string | null;
                 /**
                  * Format: int32
-                 * @description GPUs it asks for.
+                 * @description GPUs it requests.
                  */
                 gpus: number;
                 /**
@@ -1087,14 +1111,14 @@ export interface components {
                 gpuType?: string | null;
                 /**
                  * Format: int32
-                 * @description GPUs it offers. Which of them a pod holds is known to its kubelet alone: occupants are counts.
+                 * @description GPUs it offers. Only its kubelet knows which of them a pod holds, so occupants are counts.
                  */
                 gpus: number;
                 /** @description Unique in the cluster. */
                 name: string;
-                /** @description Who holds GPUs of it, by namespace, then run. What the caller may not see has no names. */
+                /** @description What holds its GPUs, by namespace, then run. Occupants that the caller may not see have no names. */
                 occupants: components["schemas"]["Occupant"][];
-                /** @description Its rack, if a label says. */
+                /** @description Its rack, if a label names it. */
                 rack?: string | null;
                 /** @description Whether its kubelet says that it is ready. */
                 ready: boolean;
@@ -1122,7 +1146,7 @@ export interface components {
                  * @description Gangs that wait.
                  */
                 gangsWaiting: number;
-                /** @description The most GPUs it may hold, by type; absent when the quota is the bound. */
+                /** @description The most GPUs it may hold, by type; absent if the quota is the bound. */
                 limitGpus?: {
                     [key: string]: number;
                 } | null;
@@ -1154,9 +1178,11 @@ export interface components {
             continue?: string | null;
             /** @description At most as many as were asked for. */
             items: {
+                /** @description Whether it was removed from the cluster after it ended: its pods and logs are gone. */
+                archived?: boolean;
                 /** @description When it was submitted, RFC 3339. */
                 createdAt: string;
-                /** @description When it was over, RFC 3339. */
+                /** @description When it ended, RFC 3339. */
                 finishedAt?: string | null;
                 /** @description The GPU type, if one was asked for. */
                 gpuType?: string | null;
@@ -1188,7 +1214,7 @@ export interface components {
                 queue?: string | null;
                 /** @description One word on why it is there; while it waits, the most binding reason. */
                 reason?: string | null;
-                /** @description When its first member got going, RFC 3339. */
+                /** @description When its first member started, RFC 3339. */
                 startedAt?: string | null;
                 /** @description Whether somebody asked to stop it. */
                 stop: boolean;
@@ -1215,12 +1241,12 @@ export interface components {
              */
             status: number;
         };
-        /** @description How far the run is. Bounded: what adjoins is one range, and the oldest go first. */
+        /** @description How far the run is. Bounded: adjoining ranges become one, and the oldest are dropped first. */
         Progress: {
             checkpoint?: components["schemas"]["Checkpoint"] | null;
             /** @description What each attempt began from, oldest first. */
             loads?: components["schemas"]["Load"][];
-            /** @description Who did which steps, oldest first: within an attempt no step is in two ranges. */
+            /** @description Which attempt did which steps, oldest first. Within an attempt no step is in two ranges. */
             ranges?: components["schemas"]["StepRange"][];
             /**
              * Format: date-time
@@ -1229,7 +1255,7 @@ export interface components {
             reportedAt: string;
             /**
              * Format: int64
-             * @description Steps done, as the newest attempt that reported has it.
+             * @description Steps done, as counted by the newest attempt that reported.
              */
             step: number;
         };
@@ -1237,24 +1263,25 @@ export interface components {
         QueueShare: {
             /**
              * Format: double
-             * @description What it used lately, in GPU hours: what was used a half-life ago counts half.
+             * @description What it used lately, in GPU hours: use of one half-life ago counts half.
              */
             decayedGpuHours: number;
             /**
              * Format: double
-             * @description What it is due by the weights of it and its siblings, and of those above, in percent of all GPUs.
+             * @description What it is due by its weight, its siblings' weights and those of the queues above, as a percentage of all
+             *     GPUs.
              */
             fairPercent: number;
             /**
              * Format: int64
-             * @description GPUs that it and those below it hold.
+             * @description GPUs that it and the queues below it hold.
              */
             gpusUsed: number;
             /** @description The queue. */
             name: string;
             /**
              * Format: double
-             * @description That of all GPUs there are, in percent.
+             * @description The same as a percentage of all GPUs.
              */
             usedPercent: number;
         };
@@ -1274,7 +1301,7 @@ export interface components {
              * @description Gangs that wait.
              */
             gangsWaiting: number;
-            /** @description The most GPUs it may hold, by type; absent when the quota is the bound. */
+            /** @description The most GPUs it may hold, by type; absent if the quota is the bound. */
             limitGpus?: {
                 [key: string]: number;
             } | null;
@@ -1301,40 +1328,39 @@ export interface components {
         };
         /** @description One reason, for machines (`code` and the numbers) and for people (`message`). */
         Reason: {
-            /**
-             * Format: int64
-             * @description How much was asked for.
-             */
-            asks?: number | null;
-            /**
-             * Format: int64
-             * @description How much it may hold.
-             */
-            bound?: number | null;
             /** @description A CamelCase word, for example `QuotaExceeded`. */
             code: string;
-            /**
-             * Format: int64
-             * @description How much is free.
-             */
-            free?: number | null;
             /** @description The gang that is in the way, as `namespace/name`, for those who may see it. */
             gang?: string | null;
-            /**
-             * Format: int64
-             * @description How much the queue holds.
-             */
-            holds?: number | null;
-            /** @description For example `queue nlp holds 40 of 48 H100; asks 32`. */
+            /** @description For example `queue nlp holds 40 of 48 H100; requests 32`. */
             message: string;
-            /** @description True when waiting will not help: the run must change. */
+            nature?: components["schemas"]["WaitNature"] | null;
+            /** @description True when waiting will not help: the run must change. The same as the nature `Never`. */
             never?: boolean;
+            /** @description Its numbers, the most telling first. */
+            numbers?: components["schemas"]["ReasonNumber"][];
             /** @description The queue that is full. */
             queue?: string | null;
             /** @description The resource that is short, for example `H100`, `cpu` or `memory`. */
             resource?: string | null;
+            /** @description What it is about, in a word or two for people, for example `quota`. */
+            topic?: string | null;
         };
-        /** @description A gang for which nothing is bought, though it waits for nodes. */
+        /** @description One number of a reason, for example `queue holds` 40 `H100`. */
+        ReasonNumber: {
+            /** @description What it counts, in words that stand before it. */
+            label: string;
+            /** @description Whether it reveals a queue's use: only for people who may read the queue. */
+            ofQueue?: boolean;
+            /** @description What it is counted in. */
+            unit: string;
+            /**
+             * Format: int64
+             * @description The number.
+             */
+            value: number;
+        };
+        /** @description A gang that waits for nodes, and for which nothing is bought. */
         RefusedView: {
             /** @description The gang. */
             gang: components["schemas"]["GangName"];
@@ -1345,7 +1371,7 @@ export interface components {
         Report: {
             /**
              * Format: int32
-             * @description The attempt that this tells of; it may be an earlier one than the sender's.
+             * @description The attempt that this is about; it may be an earlier one than the sender's.
              */
             attempt: number;
             checkpoint?: components["schemas"]["ReportedCheckpoint"] | null;
@@ -1384,12 +1410,12 @@ export interface components {
             seconds?: number;
             /**
              * Format: double
-             * @description For how long training stood still for it.
+             * @description How long training stood still for it.
              */
             stall_seconds?: number;
             /**
              * Format: int64
-             * @description Steps that are safe with it.
+             * @description Steps that it makes safe.
              */
             step: number;
         };
@@ -1411,7 +1437,7 @@ export interface components {
              */
             step: number;
         };
-        /** @description Steps that were done by so many processes. */
+        /** @description Steps, and the number of processes that did them. */
         ReportedRange: {
             /**
              * Format: int64
@@ -1436,11 +1462,11 @@ export interface components {
         };
         /** @description What one run has cost so far. */
         RunCostView: {
-            /** @description Until when, RFC 3339. */
+            /** @description The time up to which costs are included, RFC 3339. */
             asOf: string;
             /** @description By attempt, oldest first. */
             attempts: components["schemas"]["AttemptCost"][];
-            /** @description By what it was good for. */
+            /** @description By what it was used for. */
             classes: components["schemas"]["ClassCost"][];
             /** @description The currency's three letters; absent while there are no prices. */
             currency?: string | null;
@@ -1453,13 +1479,13 @@ export interface components {
         };
         /** @description What the members of a run printed, on one clock. */
         RunLogs: {
-            /** @description What there is of each attempt that was asked for, oldest first. */
+            /** @description What is left of the logs of each requested attempt, oldest first. */
             attempts: components["schemas"]["AttemptLogs"][];
             /** @description By time, then attempt, then member. */
             lines: components["schemas"]["LogLine"][];
             /**
              * Format: int32
-             * @description Members that were not read, because there are more than one answer has.
+             * @description Members that were not read, because one answer has room for fewer.
              */
             membersLeftOut: number;
             /** @description Where the run is in its life: whether there is more to come. */
@@ -1479,9 +1505,11 @@ export interface components {
         RunPhase: "Pending" | "Starting" | "Running" | "Succeeded" | "Failed" | "Stopped" | "Paused";
         /** @description A run as lists give it: small, because a page holds up to 500. */
         RunSummary: {
+            /** @description Whether it was removed from the cluster after it ended: its pods and logs are gone. */
+            archived?: boolean;
             /** @description When it was submitted, RFC 3339. */
             createdAt: string;
-            /** @description When it was over, RFC 3339. */
+            /** @description When it ended, RFC 3339. */
             finishedAt?: string | null;
             /** @description The GPU type, if one was asked for. */
             gpuType?: string | null;
@@ -1513,14 +1541,14 @@ export interface components {
             queue?: string | null;
             /** @description One word on why it is there; while it waits, the most binding reason. */
             reason?: string | null;
-            /** @description When its first member got going, RFC 3339. */
+            /** @description When its first member started, RFC 3339. */
             startedAt?: string | null;
             /** @description Whether somebody asked to stop it. */
             stop: boolean;
             /** @description Who submitted it through this API, as Kubernetes knows them. */
             submittedBy?: string | null;
         };
-        /** @description A run with all that is known of it. */
+        /** @description A run in full. */
         RunView: components["schemas"]["RunSummary"] & {
             /** @description The last attempts, oldest first. */
             attempts: components["schemas"]["Attempt"][];
@@ -1533,7 +1561,7 @@ export interface components {
             failOn?: number[];
             /**
              * Format: int32
-             * @description Failures of its own since it was submitted or begun again on request: each costs a retry.
+             * @description Failures of its own since it was submitted, or last begun again on request: each costs a retry.
              */
             failures?: number;
             /**
@@ -1547,13 +1575,13 @@ export interface components {
             maxPrice?: string | null;
             /**
              * Format: int32
-             * @description As few members as this do, when that starts sooner.
+             * @description It may start with this few members if that is sooner.
              */
             minMembers?: number | null;
-            /** @description When the next attempt begins, RFC 3339: failures are not tried again at once. */
+            /** @description When the next attempt begins, RFC 3339: failures are not retried at once. */
             nextAttemptAt?: string | null;
             progress?: components["schemas"]["Progress"] | null;
-            /** @description Every reason to wait that holds, the most binding first. Empty when nothing is waited for. */
+            /** @description Every reason to wait that holds, the most binding first. Empty if it does not wait. */
             reasons: components["schemas"]["Reason"][];
             /**
              * Format: int32
@@ -1565,7 +1593,7 @@ export interface components {
              * @description How often it is tried again after failures of its own.
              */
             retries?: number;
-            /** @description Whether spot machines are bought for it; `false`: nor is it placed on any that are there. */
+            /** @description Whether spot machines are bought for it. `false`: it is not placed on spot machines at all. */
             spot?: boolean | null;
             /**
              * Format: int64
@@ -1574,16 +1602,16 @@ export interface components {
             timeLimitSeconds?: number | null;
             /**
              * Format: int64
-             * @description For how long attempts that are over have run, in seconds: it counts against the time limit.
+             * @description How long ended attempts ran, in seconds. It counts against the time limit.
              */
             usedSeconds?: number;
         };
-        /** @description What is exchanged for a session of the portal. */
+        /** @description A request for a session of the portal. */
         SessionRequest: {
             /** @description A token that Kubernetes accepts. At most 16 KiB. */
             token: string;
         };
-        /** @description What a queue and those below it have spent. */
+        /** @description What a queue and the queues below it have spent. */
         Spend: {
             /** @description Money, as a decimal. */
             amount: string;
@@ -1594,21 +1622,39 @@ export interface components {
             /** @description The month, UTC, for example `2026-11`. */
             month: string;
         };
+        /** @description What all bought machines cost, and what they may. */
+        SpendingView: {
+            /**
+             * Format: int32
+             * @description Machines that were ordered and are not gone.
+             */
+            machines: number;
+            /**
+             * Format: int32
+             * @description How many there may be.
+             */
+            mostMachines: number;
+            /** @description What they may cost in an hour. */
+            mostPerHour: string;
+            /** @description What they cost in an hour, as a decimal, in the currency of the price sheets. */
+            perHour: string;
+        };
         /**
-         * @description When a run is expected to start, and what would start it now. Without any time it cannot start as it is: something
-         *     other than time must change.
+         * @description When a run is expected to start, and what would start it now. If all times are absent, it cannot start as it is:
+         *     something other than time must change.
          */
         StartForecast: {
             /** @description When this was worked out, RFC 3339. */
             madeAt: string;
             /**
              * Format: int32
-             * @description In most futures it does not start within this time, which is as far as is looked, in seconds from `madeAt`.
+             * @description In most futures it does not start within this time, in seconds from `madeAt`. The forecast looks no further.
              */
             notWithinSeconds?: number | null;
             /**
              * Format: int32
-             * @description It is as likely to start later as sooner, in seconds from `madeAt`; absent if no start is foreseen.
+             * @description A start before this time is as likely as one after it, in seconds from `madeAt`; absent if no start is
+             *     foreseen.
              */
             p50Seconds?: number | null;
             /**
@@ -1616,10 +1662,10 @@ export interface components {
              * @description One in ten starts later than this, in seconds from `madeAt`; absent if no start is foreseen.
              */
             p90Seconds?: number | null;
-            /** @description Single changes with which it would start at once; each was tried on the cluster as it is. */
+            /** @description Single changes that would start it at once. Each was tried on the cluster as it is. */
             wouldStartNow: components["schemas"]["Offer"][];
         };
-        /** @description Steps that were done by so many processes. */
+        /** @description Steps, and the number of processes that did them. */
         StepRange: {
             /**
              * Format: int32
@@ -1648,10 +1694,15 @@ export interface components {
             worldSize: number;
         };
         /**
-         * @description What GPU time was good for.
+         * @description What GPU time was used for.
          * @enum {string}
          */
         UsageClass: "Productive" | "Starting" | "Lost" | "NodeStarting" | "NodeIdle";
+        /**
+         * @description What would end a wait.
+         * @enum {string}
+         */
+        WaitNature: "Room" | "Quota" | "Order" | "Time" | "People" | "Never" | "Coming";
         /** @description Who the platform thinks you are. */
         WhoAmI: {
             /** @description The user's groups. */
@@ -1663,7 +1714,7 @@ export interface components {
         Why: {
             /** @description When it was submitted, RFC 3339. */
             createdAt: string;
-            /** @description When it was over, RFC 3339. */
+            /** @description When it ended, RFC 3339. */
             finishedAt?: string | null;
             /** @description How the members fare. */
             memberCounts: components["schemas"]["MemberCounts"];
@@ -1678,9 +1729,9 @@ export interface components {
             phase: components["schemas"]["RunPhase"];
             /** @description The queue that is charged. */
             queue?: string | null;
-            /** @description Every reason to wait that holds, the most binding first. Empty when nothing is waited for. */
+            /** @description Every reason to wait that holds, the most binding first. Empty if it does not wait. */
             reasons: components["schemas"]["Reason"][];
-            /** @description When its first member got going, RFC 3339. */
+            /** @description When its first member started, RFC 3339. */
             startedAt?: string | null;
         };
     };
@@ -1803,7 +1854,7 @@ export interface operations {
     getCapacity: {
         parameters: {
             query?: {
-                /** @description The most launches, and the most refusals, in the answer. */
+                /** @description The most launches and the most refusals in the answer. */
                 limit?: number;
             };
             header?: never;
@@ -1884,16 +1935,16 @@ export interface operations {
                  */
                 until?: string;
                 /**
-                 * @description Only of this namespace. Without it, of every namespace that the caller may list runs in; nodes that nobody
-                 *     holds are shown to those who may list runs everywhere.
+                 * @description Only this namespace. Without it, every namespace in which the caller may list runs; idle nodes are shown
+                 *     only to callers who may list runs everywhere.
                  */
                 namespace?: string;
                 /**
-                 * @description Only of this queue and those below it. Who may get the queue sees the sums of all its tenants by queue, day
-                 *     and class, and by name only if they may list runs in each of those namespaces.
+                 * @description Only this queue and those below it. A caller who may get the queue sees the sums of all its tenants by
+                 *     queue, day and class; sums by name also need the right to list runs in each of those namespaces.
                  */
                 queue?: string;
-                /** @description Only of what this user submitted. */
+                /** @description Only work that this user submitted. */
                 user?: string;
                 /** @description The most rows on the page. */
                 limit?: number;
@@ -1958,13 +2009,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Some of `runs`, `queues` and `nodes`, separated by commas; all of them unless said. What the caller may not see
-                 *     is left out.
+                 * @description Some of `runs`, `queues` and `nodes`, separated by commas; the default is all. What the caller may not
+                 *     see is left out.
                  */
                 topics?: string;
-                /** @description Only runs of this namespace. Without it, of every namespace that the caller may list runs in. */
+                /** @description Only runs of this namespace. Without it, runs of every namespace in which the caller may list them. */
                 namespace?: string;
-                /** @description Only this run of the namespace, and also when its members change. */
+                /** @description Only this run of the namespace, with changes of its members. */
                 run?: string;
             };
             header?: never;
@@ -2032,7 +2083,7 @@ export interface operations {
     submitRun: {
         parameters: {
             query?: {
-                /** @description Check everything, create nothing. */
+                /** @description Checks everything, and creates nothing. */
                 dryRun?: boolean;
             };
             header?: never;
@@ -2049,7 +2100,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What would be created (dry run). */
+            /** @description The run that would be created (dry run). */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2067,7 +2118,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunView"];
                 };
             };
-            /** @description A parameter is wrong, or the body is no JSON. */
+            /** @description A parameter is wrong, or the body is not JSON. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2173,7 +2224,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunView"];
                 };
             };
-            /** @description No such name can exist. */
+            /** @description The name is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2243,7 +2294,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunCostView"];
                 };
             };
-            /** @description No such name can exist. */
+            /** @description The name is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2270,7 +2321,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such run, and it never cost anything. */
+            /** @description There is no such run, and none with a cost. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2293,7 +2344,7 @@ export interface operations {
     readLogs: {
         parameters: {
             query?: {
-                /** @description Only of this attempt; without it, of all that the run's status has. */
+                /** @description Only this attempt; without it, all attempts in the run's status. */
                 attempt?: number;
                 /** @description Only of this member. */
                 member?: number;
@@ -2467,7 +2518,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunView"];
                 };
             };
-            /** @description No such name can exist. */
+            /** @description The name is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2549,7 +2600,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description No such name can exist, or the body is no JSON. */
+            /** @description The name is not valid, or the body is not JSON. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2594,7 +2645,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The report cannot be meant. */
+            /** @description The report is not possible. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -2649,7 +2700,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunView"];
                 };
             };
-            /** @description No such name can exist, or the step is none. */
+            /** @description The name or the step is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2728,7 +2779,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunView"];
                 };
             };
-            /** @description No such name can exist. */
+            /** @description The name is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2807,7 +2858,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunView"];
                 };
             };
-            /** @description No such name can exist. */
+            /** @description The name is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2877,7 +2928,7 @@ export interface operations {
                     "application/json": components["schemas"]["Why"];
                 };
             };
-            /** @description No such name can exist. */
+            /** @description The name is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2927,7 +2978,7 @@ export interface operations {
     listNodes: {
         parameters: {
             query?: {
-                /** @description The most nodes on the page, 200 unless said; a page has fewer when it would be larger than 50 KB. */
+                /** @description The most nodes on the page, 200 by default; a page has fewer if it would be larger than 50 KB. */
                 limit?: number;
                 /** @description The `continue` of the page before. */
                 continue?: string;
@@ -3114,7 +3165,7 @@ export interface operations {
                     "application/json": components["schemas"]["QueueView"];
                 };
             };
-            /** @description No such name can exist. */
+            /** @description The name is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3164,16 +3215,18 @@ export interface operations {
     listRuns: {
         parameters: {
             query?: {
-                /** @description Only runs of this namespace. Without it, of every namespace that the caller may list runs in. */
+                /** @description Only runs of this namespace. Without it, runs of every namespace in which the caller may list them. */
                 namespace?: string;
                 /** @description Only runs that are charged to this queue. */
                 queue?: string;
                 /** @description Only runs in this phase. */
                 phase?: "Pending" | "Starting" | "Running" | "Succeeded" | "Failed" | "Stopped" | "Paused";
-                /** @description Only runs whose name has this in it. */
+                /** @description Only runs whose name contains this. */
                 search?: string;
                 /** @description Only runs that this user submitted through this API. */
                 user?: string;
+                /** @description Also runs that were removed from the cluster after they ended. */
+                archived?: boolean;
                 /** @description The most runs on the page; a page has fewer when it would be larger than 50 KB. */
                 limit?: number;
                 /** @description The `continue` of the page before. */
@@ -3255,7 +3308,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The body is no JSON, or there is a bearer token beside the cookie. */
+            /** @description The body is not JSON, or the request has both a bearer token and the cookie. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3338,7 +3391,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description There is a bearer token beside the cookie. */
+            /** @description The request has both a bearer token and the cookie. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3347,7 +3400,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description No page of the portal has sent this. */
+            /** @description The request does not come from a page of the portal. */
             403: {
                 headers: {
                     [name: string]: unknown;

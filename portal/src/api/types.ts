@@ -22,6 +22,7 @@ export type CapacityView = Schemas["CapacityView"];
 export type LaunchView = Schemas["LaunchView"];
 export type GangName = Schemas["GangName"];
 export type BoughtMachines = Schemas["BoughtMachines"];
+export type SpendingView = Schemas["SpendingView"];
 export type OrderedMachines = Schemas["OrderedMachines"];
 export type Cost = Schemas["Cost"];
 export type CostGrouping = Schemas["CostGrouping"];

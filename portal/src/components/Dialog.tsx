@@ -16,7 +16,7 @@ export function Dialog({ title, onClose, children }: Props) {
     element?.showModal();
     return () => element?.close();
   }, []);
-  // React's strict mode closes and opens it once more; the late event of that closing is none of ours.
+  // React's strict mode closes and opens it once more; ignore the late event of that close.
   const closed = (event: SyntheticEvent<HTMLDialogElement>) => {
     if (!event.currentTarget.open) onClose();
   };

@@ -2,7 +2,7 @@ import { formatDuration, secondsBetween } from "../format/duration";
 import { formatTime } from "../format/time";
 import { useNow } from "../live/useNow";
 
-/** The time between two moments; it ticks while there is no second one. */
+/** The time between two moments; it ticks while the second one is missing. */
 export function Elapsed({ since, until }: { since: string; until?: string | null | undefined }) {
   return until ? <Between since={since} until={until} now={0} /> : <Ticking since={since} />;
 }

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 
 import { Icon } from "./Icon";
 
-/** Nothing is there, and what would change that. */
+/** Says that there is nothing, and what would change that. */
 export function EmptyNote({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="note">

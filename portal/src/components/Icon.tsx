@@ -1,4 +1,4 @@
-// Drawn here, 16 by 16, in one stroke width. Icons stand beside a word and are hidden from screen readers.
+// Drawn here, 16 by 16, in one stroke width. Icons accompany a word and are hidden from screen readers.
 import type { ReactNode } from "react";
 
 const SHAPES = {

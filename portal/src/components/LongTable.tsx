@@ -2,7 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useRef } from "react";
 
 const ROW_HEIGHT = 41;
-// More rows than these are not rendered at once.
+// Longer tables are not rendered at once.
 const PLAIN_ROWS_MAX = 100;
 
 export interface Column {

@@ -3,7 +3,7 @@ import { useRouter } from "@tanstack/react-router";
 
 import { ProblemNote } from "./ProblemNote";
 
-/** What is shown when a page cannot be opened at all. */
+/** Shown when a page cannot be opened at all. */
 export function PageError({ error, reset }: ErrorComponentProps) {
   const router = useRouter();
   const retry = () => {

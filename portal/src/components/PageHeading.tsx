@@ -3,7 +3,7 @@ import { type ReactNode, useEffect, useRef } from "react";
 // The first page that opens leaves the focus where the browser puts it; later ones announce themselves.
 let isFirst = true;
 
-/** A page's title, in the window's title too. It takes the focus when one navigates to the page. */
+/** A page's title, in the window's title too. It takes the focus on navigation to the page. */
 export function PageHeading({ title, children }: { title: string; children?: ReactNode }) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {

@@ -1,7 +1,7 @@
 import { asProblem } from "../api/problem";
 import { Icon } from "./Icon";
 
-/** What went wrong, what to do, and a way to try again. */
+/** The problem, the hint, and a button to try again. */
 export function ProblemNote({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const { detail, hint, code } = asProblem(error);
   return (

@@ -1,4 +1,4 @@
-/** Grey bars where rows will be, of about their size, so that nothing jumps when they come. */
+/** Grey bars in the place and size of rows, so that nothing jumps when the rows load. */
 export function SkeletonRows({ count, height = 20 }: { count: number; height?: number }) {
   return (
     <div className="skeleton-rows" role="status">

@@ -17,7 +17,7 @@ const ICONS: Record<State, IconName> = {
   Interrupted: "again",
 };
 
-/** A state as icon and word. `badge` for the one that a page is about. */
+/** A state as icon and word. `badge` is for the subject of a page. */
 export function StateLabel({ state, badge = false }: { state: State; badge?: boolean }) {
   return (
     <span className={badge ? "state state-badge" : "state"} data-state={state}>

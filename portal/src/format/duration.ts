@@ -11,7 +11,7 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(whole / DAY)}d ${padded(Math.floor((whole % DAY) / HOUR))}h`;
 }
 
-/** One unit, for what nobody knows to the second: `40 s`, `12 min`, `3 h`, `2 d`. */
+/** One unit, for rough durations: `40 s`, `12 min`, `3 h`, `2 d`. */
 export function formatRough(seconds: number): string {
   if (seconds < 2 * MINUTE) return `${Math.max(0, Math.round(seconds))} s`;
   if (seconds < 2 * HOUR) return `${Math.round(seconds / MINUTE)} min`;

@@ -2,8 +2,8 @@
 
 const MICROS = 1_000_000n;
 const HOUR_MILLISECONDS = 3_600_000n;
-// A rate is extrapolated for one minute at most. It is asked anew every 5 s, so twelve answers were missed by then,
-// and a number that still moves would be a guess.
+// A rate is extrapolated for one minute at most. It is polled every 5 s, so twelve answers are missing by then, and
+// a number that still moves would be a guess.
 const EXTRAPOLATION_MILLISECONDS_MAX = 60_000;
 
 /** `12.345678` as 12345678n. Places beyond the sixth are cut off. */
@@ -22,7 +22,7 @@ export function microsToDecimal(micros: bigint): string {
   return `${micros < 0n ? "-" : ""}${magnitude / MICROS}.${fraction}`;
 }
 
-/** For people: `$1,234.56`. `places` shows more of it than the currency has, so that small sums are seen to move. */
+/** For people: `$1,234.56`. `places` shows more places than the currency has, so that small sums visibly grow. */
 export function formatMoney(micros: bigint, currency: string | null | undefined, places?: number): string {
   const digits = places === undefined ? {} : { minimumFractionDigits: places, maximumFractionDigits: places };
   // A string goes into Intl.NumberFormat without becoming a float.
@@ -34,7 +34,7 @@ export function formatMoney(micros: bigint, currency: string | null | undefined,
   return new Intl.NumberFormat("en", { style: "currency", currency, ...digits }).format(decimal);
 }
 
-/** What a growing sum is by now: `elapsed` milliseconds after the server said it. */
+/** The present value of a growing sum, `elapsed` milliseconds after the server sent it. */
 export function growMicros(amount: bigint, perHour: bigint, elapsedMilliseconds: number): bigint {
   const elapsed = Math.min(Math.max(0, Math.floor(elapsedMilliseconds)), EXTRAPOLATION_MILLISECONDS_MAX);
   return amount + (perHour * BigInt(elapsed)) / HOUR_MILLISECONDS;

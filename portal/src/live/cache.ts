@@ -1,4 +1,4 @@
-// Writes changes into the query cache, and asks anew for what events do not carry.
+// Writes changes into the query cache, and fetches data that events do not carry.
 import type { InfiniteData, Query, QueryClient, QueryKey } from "@tanstack/react-query";
 
 import { keys } from "../api/queries";
@@ -22,7 +22,7 @@ export function applyChanges(client: QueryClient, changes: Changes): void {
   }
 }
 
-/** Asks anew for what an event only hints at: a run's reasons, attempts and members; a run that is gone. */
+/** Fetches data that an event only hints at: a run's reasons, attempts and members; a run that is gone. */
 export function refetchDetails(client: QueryClient, changes: Changes): void {
   for (const [key, run] of changes.runs) {
     const [namespace = "", name = ""] = run ? [run.namespace, run.name] : key.split("/");
@@ -41,13 +41,13 @@ function patchRunList(client: QueryClient, query: Query, changes: Changes): void
 function patchRun(client: QueryClient, run: RunSummary): void {
   patch<RunView>(client, keys.run(run.namespace, run.name), (view) => {
     if (runKey(view) !== runKey(run)) return view;
-    // What the summary has no more, such as a message, must not stay.
+    // A field that the new summary lacks, such as a message, must not stay.
     const { image, command, attempts, reasons, timeLimitSeconds } = view;
     return { ...run, image, command, attempts, reasons, ...(timeLimitSeconds == null ? {} : { timeLimitSeconds }) };
   });
 }
 
-/** Changes what is cached, and leaves its age alone: a patch says nothing about the rest of a list. */
+/** Changes cached data without changing its age: a patch does not refresh the rest of a list. */
 function patch<T>(client: QueryClient, queryKey: QueryKey, change: (data: T) => T): void {
   const data = client.getQueryData<T>(queryKey);
   if (data === undefined) return;

@@ -1,6 +1,6 @@
 import type { NodeView, QueueView, RunSummary } from "../api/types";
 
-/** What became of each object that events told of; `null` is gone. The newest event of an object wins. */
+/** The latest state of each object in events; `null` means gone. The newest event of an object wins. */
 export interface Changes {
   runs: Map<string, RunSummary | null>;
   queues: Map<string, QueueView | null>;
@@ -15,7 +15,7 @@ export function runKey(run: { namespace: string; name: string }): string {
   return `${run.namespace}/${run.name}`;
 }
 
-/** The events of the stream that carry a change, and how each is taken in. */
+/** The events of the stream that carry a change, and how each is applied. */
 export const readers: Record<string, (changes: Changes, data: string) => void> = {
   run: (changes, data) => {
     const run = JSON.parse(data) as RunSummary;
@@ -44,7 +44,7 @@ export function countChanges(changes: Changes): number {
   return changes.runs.size + changes.queues.size + changes.nodes.size;
 }
 
-/** Lays `later` over `earlier`, in place. */
+/** Applies `later` over `earlier`, in place. */
 export function mergeChanges(earlier: Changes, later: Changes): void {
   for (const [key, run] of later.runs) earlier.runs.set(key, run);
   for (const [key, queue] of later.queues) earlier.queues.set(key, queue);

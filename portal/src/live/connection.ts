@@ -5,7 +5,7 @@
 //                                                          └──► the session is over: login
 //
 // Changes are gathered and written to the cache together, ten times a second. `hello` and `reload` mean that something
-// may have been missed: what the page shows is fetched anew.
+// may have been missed: the page's data is fetched anew.
 import type { QueryClient } from "@tanstack/react-query";
 
 import { whoamiQuery } from "../api/queries";
@@ -14,7 +14,7 @@ import { type Changes, countChanges, mergeChanges, noChanges, readers } from "./
 
 export type Topic = "runs" | "queues" | "nodes";
 
-/** What a page wants to hear of. */
+/** The objects whose events a page wants. */
 export interface Interest {
   topics: readonly Topic[];
   namespace?: string;
@@ -23,15 +23,15 @@ export interface Interest {
 
 export interface LiveState {
   status: "idle" | "connecting" | "live" | "reconnecting";
-  /** Since when nothing was heard, in milliseconds; while reconnecting only. */
+  /** Since when the stream is silent, in milliseconds; only while reconnecting. */
   lostAt?: number;
 }
 
 const FLUSH_MILLISECONDS = 100;
-// Details are asked for once a second at most, however fast a run's members change.
+// Details are fetched once a second at most, however fast a run's members change.
 const DETAILS_MILLISECONDS = 1000;
-// Changes that arrive while a fetch is under way are kept to be laid over its answer. More of them than the largest
-// list has rows (10,000 nodes) would cost more than fetching again.
+// Changes that arrive while a fetch is under way are kept and applied over its answer. If there are more of them
+// than rows in the largest list (10,000 nodes), fetching again is cheaper.
 const KEPT_CHANGES_MAX = 10_000;
 // The browser retries lost streams by itself, but not refused ones (401, 503): those are retried here.
 const RETRY_MILLISECONDS_MIN = 1_000;
@@ -108,7 +108,7 @@ export class LiveConnection {
     if (source !== this.#source) return;
     this.#become({ status: "reconnecting", lostAt: this.#state.lostAt ?? Date.now() });
     if (source.readyState !== EventSource.CLOSED) return;
-    // An event stream hides the status that it was refused with; asking who we are tells a session that is over.
+    // An event stream hides the status of its refusal; asking who we are shows whether the session is over.
     void this.#client.fetchQuery({ ...whoamiQuery, staleTime: 0 }).catch(() => undefined);
     this.#retryTimer = setTimeout(() => this.#connect(), this.#retryMilliseconds);
     this.#retryMilliseconds = Math.min(this.#retryMilliseconds * 2, RETRY_MILLISECONDS_MAX);

@@ -1,4 +1,4 @@
-// How cached lists take changes in. Pure; what did not change keeps its identity, so that only changed rows render.
+// Applies changes to cached lists. Pure; unchanged objects keep their identity, so that only changed rows render.
 import type { InfiniteData } from "@tanstack/react-query";
 
 import { matchesRunFilters, type RunFilters } from "../api/runFilters";
@@ -30,7 +30,7 @@ export function patchRunPages(
   return pages.every((page, index) => page === data.pages[index]) ? data : { ...data, pages };
 }
 
-/** Puts a new run where the server would list it; not at all if that is behind the part that is loaded. */
+/** Inserts a new run where the server would list it, unless that is after the loaded part. */
 function insertRun(pages: Page<RunSummary>[], run: RunSummary): void {
   const isBehind = (other: RunSummary) => compareRuns(run, other) < 0;
   let pageIndex = pages.findIndex((page) => page.items.some(isBehind));
@@ -64,7 +64,7 @@ export function patchNamed<T extends { name: string }>(items: T[], changes: Read
   return added.length === 0 ? patched : [...patched, ...added].sort((a, b) => compareText(a.name, b.name));
 }
 
-/** By code units, as the server's ordered maps have it; a locale would order otherwise. */
+/** By code units, like the server's ordered maps; a locale would order differently. */
 function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -4,14 +4,14 @@ import { eventsAddress, type Interest, type LiveConnection, type LiveState } fro
 
 export const LiveContext = createContext<LiveConnection | null>(null);
 
-/** Keeps what this page shows up to date by events, as long as the page is open. */
+/** Keeps this page's data up to date by events, as long as the page is open. */
 export function useLive(interest: Interest): void {
   const connection = useConnection();
   const address = eventsAddress(interest);
   useEffect(() => {
     connection.open(interest);
     return () => connection.close();
-    // The address says all that the interest does.
+    // The address has the same information as the interest.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [connection, address]);
 }

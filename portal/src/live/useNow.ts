@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-// One timer for all that ticks on the page; it stops when nothing does.
+// One timer for everything that ticks on the page; it stops when nothing does.
 const listeners = new Set<() => void>();
 let now = wholeSecond();
 let timer: ReturnType<typeof setInterval> | undefined;
@@ -30,7 +30,7 @@ function wholeSecond(): number {
   return Math.floor(Date.now() / 1000) * 1000;
 }
 
-/** The time in milliseconds, anew each second. */
+/** The time in milliseconds, updated each second. */
 export function useNow(): number {
   return useSyncExternalStore(subscribe, snapshot);
 }

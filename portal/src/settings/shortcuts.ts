@@ -6,7 +6,7 @@ const enabled = stored<"on" | "off">("warpyard.shortcuts", "on", (text) =>
   text === "on" || text === "off" ? text : undefined,
 );
 
-/** Whether single keys act. WCAG 2.1.4: people who speak to their computer must be able to turn them off. */
+/** Whether single-key shortcuts are on. WCAG 2.1.4: people who speak to their computer must be able to turn them off. */
 export function useShortcutsEnabled(): [boolean, (on: boolean) => void] {
   const value = useSyncExternalStore(enabled.subscribe, enabled.get);
   return [value === "on", (on) => enabled.set(on ? "on" : "off")];

@@ -10,7 +10,7 @@ import { openShortcutHelp } from "./shortcutHelpState";
 
 const THEME_LABELS = { light: "Light", dark: "Dark", system: "System" } as const;
 
-/** Who one is, the theme, and the way out. */
+/** The user, the theme, and the logout. */
 export function Account() {
   const { data: whoami } = useQuery(whoamiQuery);
   const [theme, chooseTheme] = useTheme();
@@ -64,7 +64,7 @@ function useLogOut(): () => Promise<void> {
   const queryClient = useQueryClient();
   const navigate = useNavigate();
   return async () => {
-    // A session that is over already is as good as one that was ended.
+    // If the session is over already, the logout is done.
     await answer(api.DELETE("/v1/session")).catch(() => undefined);
     await navigate({ to: "/login" });
     queryClient.clear();

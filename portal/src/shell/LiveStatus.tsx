@@ -11,7 +11,7 @@ const WORDS: Record<LiveState["status"], string> = {
   reconnecting: "Reconnecting",
 };
 
-/** Whether what is shown is current, and how old it is if not. */
+/** Whether the page's data is current, and its age if not. */
 export function LiveStatus() {
   const { status, lostAt } = useLiveState();
   if (status === "idle") return null;

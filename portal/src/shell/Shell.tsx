@@ -6,7 +6,7 @@ import { LiveStatus } from "./LiveStatus";
 import { Navigation } from "./Navigation";
 import { ShortcutHelp } from "./ShortcutHelp";
 
-/** What is around every page: navigation, who one is, and whether what one sees is current. */
+/** The frame of every page: navigation, the user, and whether the data is current. */
 export function Shell() {
   return (
     <div className="shell">

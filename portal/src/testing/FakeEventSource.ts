@@ -1,4 +1,4 @@
-/** An event stream that a test speaks through. */
+/** An event stream that a test controls. */
 export class FakeEventSource extends EventTarget {
   static readonly CONNECTING = 0;
   static readonly OPEN = 1;

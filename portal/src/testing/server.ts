@@ -3,7 +3,7 @@ import { setupServer } from "msw/node";
 
 const address = (path: string) => new URL(path, window.location.origin).href;
 
-/** The API, as a test says it. Somebody is logged in, and there are no queues, unless the test says otherwise. */
+/** The API of a test. By default a user is logged in, and there are no queues. */
 export const server = setupServer(
   http.get(address("/v1/whoami"), () => HttpResponse.json({ username: "ada", groups: [] })),
   http.get(address("/v1/queues"), () => HttpResponse.json({ items: [] })),

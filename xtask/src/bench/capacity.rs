@@ -1,13 +1,11 @@
-//! `cargo xtask bench capacity`: what decisions about machines must show, part by part.
+//! `cargo xtask bench capacity`: measures decisions about machines, part by part.
 //!
-//! One part needs no cluster. The others buy machines through real Karpenter, in the binary `bench-capacity`.
+//! One part needs no cluster. The others buy machines through real Karpenter, in the program `bench`.
 
-use anyhow::bail;
-
-use super::measure_with;
+use super::{measure_with, parts};
 use crate::commands::{self, cargo};
 
-/// Something that is measured by itself, and prints its figures.
+/// A part that is measured by itself and prints its figures.
 struct Part {
     name: &'static str,
     /// For `cargo`.
@@ -22,7 +20,7 @@ const PARTS: &[Part] = &[
 /// The parts of the binary, in its order.
 const ON_A_CLUSTER: &[&str] = &["gangs", "scaleup", "kills", "notices"];
 
-/// Runs these parts, or all; what is only rehearsed prints no figures.
+/// Runs these parts, or all; a rehearsal prints no figures.
 pub fn run(names: &[String], rehearse: bool, seed: Option<u64>) -> anyhow::Result<()> {
     let (alone, on_a_cluster) = chosen(names)?;
     for part in alone {
@@ -35,15 +33,13 @@ pub fn run(names: &[String], rehearse: bool, seed: Option<u64>) -> anyhow::Resul
     let seed = seed.map(|seed| format!("--seed={seed}"));
     let arguments: Vec<_> = on_a_cluster.into_iter().chain(rehearse).chain(seed.as_deref()).collect();
     // The scheduler stops at the points at which it is killed.
-    measure_with("bench-capacity", &arguments, &["--features", "scheduler/failpoints"])
+    measure_with("capacity", &arguments, &["--features", "scheduler/failpoints"])
 }
 
 /// In the order of the tables, however they were asked for.
 fn chosen(names: &[String]) -> anyhow::Result<(Vec<&'static Part>, Vec<&'static str>)> {
     let all: Vec<_> = PARTS.iter().map(|part| part.name).chain(ON_A_CLUSTER.iter().copied()).collect();
-    if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
-        bail!("there is no part {unknown:?}\n\nhint: the parts are {}", all.join(", "));
-    }
+    parts::check(names, &all)?;
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|it| it == name);
     let alone = PARTS.iter().filter(|part| is_wanted(part.name)).collect();
     let on_a_cluster = ON_A_CLUSTER.iter().copied().filter(|name| is_wanted(name)).collect();

@@ -1,18 +1,22 @@
 //! `cargo xtask bench …`: measurements, each in one run against its reference.
 
 mod capacity;
+mod ci_load;
+mod house;
 pub mod oracle;
+mod parts;
 mod placement;
 mod placement_work;
 mod runs;
+mod safe;
 
 use std::process::Command;
 
 use clap::{Args, Subcommand};
-use test_cluster::figures::target_folder;
+use toolbox::checkout::{repository_root, target_folder};
 
-use crate::commands::{self, cargo, repository_root};
-use crate::{e2e, packages, portal};
+use crate::commands::{self, cargo};
+use crate::{builds, e2e, packages, portal};
 
 /// Arguments of `cargo xtask bench`.
 #[derive(Args)]
@@ -23,7 +27,7 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Machines to buy: how far from the cheapest mix, and how long a decision takes.
+    /// Machines to buy: the distance from the cheapest mix, and the time of a decision.
     Capacity {
         /// Which parts, for example `mix` or `gangs`; all without one.
         parts: Vec<String>,
@@ -34,11 +38,11 @@ enum Bench {
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Faults on real servers: kills, stops, restarts, storms; judged over every revision of the store. Without a scenario
+    /// Faults on real servers: kills, stops, restarts, storms; judged over every revision of the store. Without a case
     /// the oracle comes first.
     Faults {
-        /// Which scenarios, for example `kills`; all without one.
-        scenarios: Vec<String>,
+        /// Which cases, for example `kills`; all without one.
+        cases: Vec<String>,
         /// A tenth of everything; prints no figures.
         #[arg(long)]
         rehearse: bool,
@@ -46,11 +50,17 @@ enum Bench {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// The code itself: how soon a newcomer starts, what a release build costs, whether effects do what the
+    /// plan says.
+    House {
+        /// Which parts, for example `xtask_seconds`; all without one.
+        parts: Vec<String>,
+    },
     /// The ledger: random histories against a naive model, kills on a real cluster, a million lines.
     Ledger,
     /// Verdicts on nodes: random clusters, judged by us and by kube-scheduler's own plugins.
     Oracle {
-        /// How many clusters, each with one pod that waits.
+        /// How many clusters, each with one waiting pod.
         #[arg(long, default_value_t = oracle::CASES)]
         cases: u64,
         /// The first seed.
@@ -62,12 +72,12 @@ enum Bench {
         /// The largest cluster whose plans are timed.
         #[arg(long, default_value_t = 100_000)]
         nodes_max: usize,
-        /// The largest cluster for which instructions are counted (slow); as large as those timed unless given.
+        /// The largest cluster for which instructions are counted (slow); the default is the largest timed one.
         #[arg(long)]
         counted_max: Option<usize>,
     },
-    /// Runs that survive: what a script must change, the chosen interval, crashes in a save; and real training on real
-    /// kubelets, interrupted.
+    /// Runs that survive interruptions: changes to a script, the chosen interval, crashes in a save, and real
+    /// training on real kubelets.
     Runs {
         /// Which parts, for example `interval` or `plain`; all without one.
         parts: Vec<String>,
@@ -78,10 +88,16 @@ enum Bench {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// What a careful admin asks before switching it on: whether buying runs away, priority robs, and runs that ended
+    /// stay for ever.
+    Safe {
+        /// Which parts, for example `buying`; all without one.
+        parts: Vec<String>,
+    },
     /// The scheduler on the real API server: against bare calls, kube-scheduler and KAI's published suite.
     Scheduler {
-        /// Which scenarios, for example `drain.n1k` or `kai`; all without one.
-        scenarios: Vec<String>,
+        /// Which cases, for example `drain.n1k` or `kai`; all without one.
+        cases: Vec<String>,
         /// A tenth of the size, to see that everything works; prints no figures.
         #[arg(long)]
         rehearse: bool,
@@ -90,33 +106,35 @@ enum Bench {
     Portal,
 }
 
-/// Builds what is measured with optimisation, then measures.
+/// Builds the measured programs with optimisation, then measures.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.what {
         Bench::Capacity { parts, rehearse, seed } => capacity::run(parts, *rehearse, *seed),
-        Bench::Faults { scenarios, rehearse, seed } => {
-            if scenarios.is_empty() && !rehearse {
+        Bench::Safe { parts } => safe::run(parts),
+        Bench::Faults { cases, rehearse, seed } => {
+            if cases.is_empty() && !rehearse {
                 oracle::run(oracle::CASES, 0)?;
             }
             let rehearse = rehearse.then_some("--rehearse");
             let seed = seed.map(|seed| format!("--seed={seed}"));
             let arguments: Vec<_> =
-                scenarios.iter().map(String::as_str).chain(rehearse).chain(seed.as_deref()).collect();
-            measure_with("bench-faults", &arguments, &["--features", "scheduler/failpoints"])
+                cases.iter().map(String::as_str).chain(rehearse).chain(seed.as_deref()).collect();
+            measure_with("faults", &arguments, &["--features", "scheduler/failpoints"])
         }
+        Bench::House { parts } => house::run(parts),
         Bench::Ledger => {
             packages::install()?;
             let histories = ["test", "-p", "costing", "--test", "it", "histories", "--", "--nocapture"];
             commands::run_and_keep_figures(&mut cargo(&histories))?;
             e2e::run(&e2e::E2eArgs::only("ledger::"))?;
-            measure("bench-ledger", &[])
+            measure("ledger", &[])
         }
         Bench::Placement { nodes_max, counted_max } => placement::run(*nodes_max, *counted_max),
         Bench::Runs { parts, rehearse, seed } => runs::run(parts, *rehearse, *seed),
-        Bench::Scheduler { scenarios, rehearse } => {
+        Bench::Scheduler { cases, rehearse } => {
             let rehearse = rehearse.then_some("--rehearse");
-            let arguments: Vec<_> = scenarios.iter().map(String::as_str).chain(rehearse).collect();
-            measure("bench-scheduler", &arguments)
+            let arguments: Vec<_> = cases.iter().map(String::as_str).chain(rehearse).collect();
+            measure("scheduler", &arguments)
         }
         Bench::Oracle { cases, seed } => oracle::run(*cases, *seed),
         Bench::Portal => {
@@ -124,19 +142,19 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
             portal::check()?;
             portal::browse_mocked()?;
             e2e::run(&e2e::E2eArgs::only("portal::"))?;
-            measure("bench-portal", &[])
+            measure("portal", &[])
         }
     }
 }
 
-/// Runs a benchmark of crate `e2e`; it starts our binaries of the same build.
-fn measure(name: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    measure_with(name, arguments, &[])
+/// Runs a part of the program `bench` of crate `e2e`; it starts our binaries of the same build.
+fn measure(part: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    measure_with(part, arguments, &[])
 }
 
 /// The same, with features that only some measurements need.
-fn measure_with(name: &str, arguments: &[&str], features: &[&str]) -> anyhow::Result<()> {
-    commands::run(cargo(&["build", "--release", "--workspace", "--bins"]).args(features))?;
-    let mut bench = Command::new(target_folder().join("release").join(name));
-    commands::run(bench.args(arguments).current_dir(repository_root()))
+fn measure_with(part: &str, arguments: &[&str], features: &[&str]) -> anyhow::Result<()> {
+    commands::run(builds::measured().args(features))?;
+    let mut bench = Command::new(target_folder().join("release/bench"));
+    commands::run(bench.arg(part).args(arguments).current_dir(repository_root()))
 }

@@ -1,8 +1,11 @@
-//! `cargo xtask bench oracle`: do we agree with kube-scheduler's own plugins about every node of random clusters?
+//! `cargo xtask bench oracle`: compares our verdict on every node of random clusters with kube-scheduler's own
+//! plugins.
 
 use anyhow::Context;
-use test_cluster::engine_bin;
+use toolbox::checkout::repository_root;
+use toolbox::engine_bin;
 
+use crate::builds;
 use crate::commands::{self, cargo};
 use crate::engine::{self, EngineArgs};
 
@@ -12,16 +15,19 @@ pub const CASES: u64 = 100_000;
 /// What CI compares.
 const SHARD_CASES: u64 = 2_000;
 
-/// Compares so many cases, from a seed on, and keeps the figures.
+/// Compares `cases` cases, from a seed on, and keeps the figures.
 pub fn run(cases: u64, seed: u64) -> anyhow::Result<()> {
     commands::run_and_keep_figures(
         cargo(&["run", "--release", "-p", "filter-fuzz", "--"]).args(arguments(cases, seed)?),
     )
 }
 
-/// The part that CI runs, with what `cargo test` has built. Its figures are not those of the full run, so none is kept.
+/// The part that CI runs, with the build of the tests. Its figures are not those of the full run, so none is
+/// kept.
 pub fn run_shard() -> anyhow::Result<()> {
-    commands::run(cargo(&["run", "-p", "filter-fuzz", "--"]).args(arguments(SHARD_CASES, 0)?))
+    builds::build(&["--bin=filter-fuzz", "--test=named"])?;
+    let mut compare = builds::program("filter-fuzz");
+    commands::run(compare.args(arguments(SHARD_CASES, 0)?).current_dir(repository_root()))
 }
 
 fn arguments(cases: u64, seed: u64) -> anyhow::Result<[String; 6]> {

@@ -1,13 +1,13 @@
 //! `cargo xtask bench placement`: how long plans take, how their cost grows, and whether the judge agrees.
 //!
 //! ```text
-//!   times    the example `plan_work`, alone on the machine          seconds, memory
-//!   counts   the same under callgrind, as many at once as cores     instructions, which nothing else disturbs
-//!   judge    random cases meanwhile; then fairness, the oracle      figures that these print themselves
+//!   times    the example `plan_work`, alone on the machine        seconds, memory
+//!   counts   the same under callgrind, as many at once as cores   instructions, independent of other load
+//!   judge    random cases meanwhile; then fairness, the oracle    figures of their own
 //! ```
 //!
-//! What it shows on the way goes to stderr. `judge.seeded_bugs_caught` comes from `cargo xtask bugs`, which builds the
-//! planner once for each bug.
+//! Progress goes to stderr. `judge.seeded_bugs_caught` comes from `cargo xtask bugs`, which builds the planner
+//! once for each bug.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -15,7 +15,8 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::ensure;
-use test_cluster::figures::{self, target_folder};
+use toolbox::checkout::target_folder;
+use toolbox::figures;
 
 use super::placement_work::{Counted, Done, Piece, count, plan};
 use crate::commands::{self, cargo};
@@ -30,10 +31,10 @@ const TIMED_NODES: usize = 10_000;
 /// claim, which takes callgrind as long as all the rest.
 const RECLAIM_COUNTED_MAX: usize = 10_000;
 
-/// A figure in seconds is the fastest of so many runs: others can only make it slower.
+/// A figure in seconds is the fastest of this many runs: other load can only make a run slower.
 const TIMED_RUNS: usize = 5;
 
-/// What is measured, and how it may grow; see `crates/decisions/placement/benches/workloads`.
+/// The measured work, and how its cost may grow; see `crates/decisions/placement/benches/workloads`.
 const WORK: [(&str, Growth); 10] = [
     ("pods", Growth::Identical),
     ("gang", Growth::Identical),
@@ -76,7 +77,7 @@ pub fn run(nodes_max: usize, counted_max: Option<usize>) -> anyhow::Result<()> {
     packages::install()?;
     commands::run(&mut cargo(&["build", "--release", "-p", "placement", "--examples"]))?;
     step("seconds", || times(nodes_max))?;
-    // Instructions do not mind company.
+    // Instruction counts do not depend on other load.
     thread::scope(|scope| {
         let judge = scope.spawn(|| {
             let cases = target_folder().join("release/examples/judge_cases");
@@ -130,7 +131,7 @@ fn timed(piece: Piece) -> anyhow::Result<Done> {
     Ok(fastest)
 }
 
-/// Lest the time be that of finding nothing: all pods have their place, but the impossible gang, which waits.
+/// Checks that the plan did the work: all pods are placed, except the impossible gang, which waits.
 fn is_done(growth: Growth, done: &Done) -> bool {
     let wanted = if growth == Growth::Verdict { 0.0 } else { done.pods };
     (done.placed - wanted).abs() < 0.5
@@ -193,7 +194,7 @@ fn print_cost(Piece { nodes, work, shapes }: Piece, cost: f64, grown: Option<f64
     println!("{work} nodes={nodes} shapes={shapes}: {cost:.0} instructions{times}");
 }
 
-/// From 1,000 nodes on with nodes that differ, too; an event does not see others than its own.
+/// From 1,000 nodes on also with different nodes; an event concerns only its own node.
 fn shapes(growth: Growth, nodes: usize) -> impl Iterator<Item = usize> {
     let differ = nodes >= 1_000 && growth != Growth::Event;
     [1, 200].into_iter().filter(move |shapes| *shapes == 1 || differ)

@@ -1,4 +1,4 @@
-//! Runs the example `plan_work` of crate `placement`, alone or under callgrind, and reads what it says.
+//! Runs the example `plan_work` of crate `placement`, alone or under callgrind, and reads its output.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::{num, thread};
 
 use anyhow::{Context, ensure};
-use test_cluster::figures::target_folder;
+use toolbox::checkout::target_folder;
 
-/// One run: on how many nodes, what, and of how many shapes the nodes are. The order is that of size.
+/// One run: the number of nodes, the work, and the number of shapes of nodes. Ordered by size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Piece {
     pub nodes: usize,
@@ -17,7 +17,7 @@ pub struct Piece {
     pub shapes: usize,
 }
 
-/// What a run says.
+/// The output of a run.
 pub struct Done {
     pub line: String,
     pub seconds: f64,
@@ -26,7 +26,7 @@ pub struct Done {
     pub placed: f64,
 }
 
-/// What a run under callgrind says.
+/// The output of a run under callgrind.
 pub struct Counted {
     pub pods: f64,
     pub instructions: f64,
@@ -84,7 +84,7 @@ fn count_one(piece: Piece) -> anyhow::Result<Counted> {
     Ok(Counted { pods: read(said?.trim())?.pods, instructions: count.trim().parse()? })
 }
 
-/// Waits until the example has built its cluster, turns counting on, and lets it go on. Gives what it says then.
+/// Waits until the example has built its cluster, turns counting on, lets it go on, and returns its output.
 fn run_when_ready(pid: u32, mut stdin: ChildStdin, stdout: ChildStdout) -> anyhow::Result<String> {
     let mut stdout = BufReader::new(stdout);
     let mut line = String::new();

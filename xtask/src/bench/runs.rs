@@ -1,14 +1,12 @@
-//! `cargo xtask bench runs`: what a run that survives must show.
+//! `cargo xtask bench runs`: measures how runs survive interruptions.
 //!
 //! Three parts are the Python SDK's, and need no cluster. The others are real training on real kubelets, in the binary
-//! `bench-runs`, which needs root.
+//! `bench runs`, which needs root.
 
-use anyhow::bail;
-
-use super::measure;
+use super::{measure, parts};
 use crate::{commands, packages, python};
 
-/// What the SDK measures alone.
+/// A part that the SDK measures alone.
 struct Part {
     name: &'static str,
     /// For Python's `-m`.
@@ -35,7 +33,7 @@ const PARTS: &[Part] = &[
 /// The parts of the binary, in its order.
 const ON_A_CLUSTER: &[&str] = &["plain", "huggingface", "lightning", "elastic", "away"];
 
-/// Runs these parts, or all; what is only rehearsed prints no figures.
+/// Runs these parts, or all; a rehearsal prints no figures.
 pub fn run(names: &[String], rehearse: bool, seed: Option<u64>) -> anyhow::Result<()> {
     let (alone, on_a_cluster) = chosen(names)?;
     packages::install()?;
@@ -50,15 +48,13 @@ pub fn run(names: &[String], rehearse: bool, seed: Option<u64>) -> anyhow::Resul
     let rehearse = rehearse.then_some("--rehearse");
     let seed = seed.map(|seed| format!("--seed={seed}"));
     let arguments: Vec<_> = on_a_cluster.into_iter().chain(rehearse).chain(seed.as_deref()).collect();
-    measure("bench-runs", &arguments)
+    measure("runs", &arguments)
 }
 
 /// In the order of the tables, however they were asked for.
 fn chosen(names: &[String]) -> anyhow::Result<(Vec<&'static Part>, Vec<&'static str>)> {
     let all: Vec<_> = PARTS.iter().map(|part| part.name).chain(ON_A_CLUSTER.iter().copied()).collect();
-    if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
-        bail!("there is no part {unknown:?}\n\nhint: the parts are {}", all.join(", "));
-    }
+    parts::check(names, &all)?;
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
     Ok((
         PARTS.iter().filter(|part| is_wanted(part.name)).collect(),

@@ -1,4 +1,4 @@
-//! What can be bought: `MachineType`s, read once.
+//! What can be bought: `MachineType`s, parsed once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,17 +6,20 @@ use std::sync::Arc;
 use api_types::MachineType;
 use api_types::machine_type::{CapacityType, MachineTypeSpec, NodeClassReference, OfferingSpec};
 use api_types::{names, price};
-use cluster_convert::quantity;
 use cluster_model::{GpuType, Node, NodeName, Resources, Taint, TaintEffect};
+use slim_objects::quantity;
+
+use crate::caps::Cap;
+use crate::real_room::RealRoom;
 
 pub use api_types::price::MICROS;
 
 /// Everything that can be bought, by the name of its `MachineType`.
-pub type Catalogue = BTreeMap<Arc<str>, Machine>;
+pub type Catalogue = BTreeMap<Arc<str>, CatalogueMachine>;
 
-/// A kind of machine.
+/// A machine type, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct CatalogueMachine {
     /// The name of its `MachineType`.
     pub name: Arc<str>,
     /// What the cloud calls it.
@@ -29,24 +32,30 @@ pub struct Machine {
     pub boot_seconds: u32,
     /// How long it may have no pods before it is given back.
     pub idle_seconds: u32,
-    /// How many idle ones are kept.
+    /// How many idle ones are kept as spares.
     pub spares: u32,
-    /// Where it can be had.
+    /// The most that may be bought of it.
+    pub cap: Cap,
+    /// Where it can be bought, and how.
     pub offers: Vec<Offer>,
-    /// The class of nodes that Karpenter makes of it.
+    /// Karpenter's node class for its machines.
     pub node_class: NodeClassReference,
     /// The `NodePool` that it counts for.
     pub node_pool: Option<String>,
+    /// The generation of its spec.
+    pub generation: Option<i64>,
+    /// What its status says that its machines have, if that was less than `room`.
+    pub real_room: Option<RealRoom>,
 }
 
-/// One way to have a machine.
+/// One way to buy a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Where and how.
     pub place: OfferPlace,
     /// In millionths of the currency, per hour.
     pub price_micros: i64,
-    /// The most that may be had at a time.
+    /// The most machines at a time.
     pub most: Option<u32>,
 }
 
@@ -70,7 +79,7 @@ impl OfferPlace {
     }
 }
 
-/// What tells one offer from all others.
+/// What distinguishes an offer from all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfferKey {
     /// The `MachineType`.
@@ -90,28 +99,42 @@ impl std::fmt::Display for OfferKey {
 /// Why a `MachineType` cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// An amount is no quantity.
-    #[error("{field} is {text:?}, which is no quantity")]
+    /// An amount is not a quantity.
+    #[error("{field} is {text:?}, which is not a quantity")]
     Quantity {
         /// The field.
         field: &'static str,
         /// What it says.
         text: String,
     },
-    /// A price is no decimal.
-    #[error("perHour is {text:?}, which is no price")]
+    /// A price is not a decimal.
+    #[error("perHour is {text:?}, which is not a price")]
     Price {
         /// What it says.
         text: String,
     },
 }
 
-/// Reads a `MachineType`.
+/// Parses a `MachineType`.
 ///
 /// # Errors
-/// If an amount or a price in it cannot be read, which the schema does not hold in every case.
-pub fn machine(object: &MachineType) -> Result<Machine, Error> {
-    let MachineTypeSpec { cpu, memory, gpus, pods, .. } = &object.spec;
+/// If an amount or a price in it cannot be read: the schema does not exclude every such text.
+pub fn machine(object: &MachineType) -> Result<CatalogueMachine, Error> {
+    let MachineTypeSpec {
+        instance_type,
+        gpu_type,
+        gpus,
+        cpu,
+        memory,
+        pods,
+        boot_seconds,
+        idle_seconds,
+        spares,
+        bounds,
+        offerings,
+        node_class,
+        node_pool,
+    } = &object.spec;
     let amount = |field, text: &str, read: fn(&str) -> Result<i64, quantity::Error>| {
         read(text).map_err(|_| Error::Quantity { field, text: text.to_owned() })
     };
@@ -121,37 +144,39 @@ pub fn machine(object: &MachineType) -> Result<Machine, Error> {
         memory_bytes: amount("memory", memory, quantity::units)?,
         pods: i64::from(*pods),
     };
-    let spec = &object.spec;
-    Ok(Machine {
+    Ok(CatalogueMachine {
         name: object.metadata.name.as_deref().unwrap_or_default().into(),
-        instance_type: spec.instance_type.as_str().into(),
-        gpu_type: spec.gpu_type.as_deref().map(Into::into),
+        instance_type: instance_type.as_str().into(),
+        gpu_type: gpu_type.as_deref().map(Into::into),
         room,
-        boot_seconds: spec.boot_seconds,
-        idle_seconds: spec.idle_seconds,
-        spares: spec.spares,
-        offers: spec.offerings.iter().map(offer).collect::<Result<_, _>>()?,
-        node_class: spec.node_class.clone(),
-        node_pool: spec.node_pool.clone(),
+        boot_seconds: *boot_seconds,
+        idle_seconds: *idle_seconds,
+        spares: *spares,
+        cap: bounds.as_ref().map(Cap::from).unwrap_or_default(),
+        offers: offerings.iter().map(offer).collect::<Result<_, _>>()?,
+        node_class: node_class.clone(),
+        node_pool: node_pool.clone(),
+        generation: object.metadata.generation,
+        real_room: RealRoom::read(object, room),
     })
 }
 
 fn offer(spec: &OfferingSpec) -> Result<Offer, Error> {
+    let OfferingSpec { zone, block, rack, capacity_type, per_hour, most } = spec;
     let text = |text: &Option<String>| text.as_deref().map(Arc::from);
     Ok(Offer {
         place: OfferPlace {
-            zone: spec.zone.as_str().into(),
-            block: text(&spec.block),
-            rack: text(&spec.rack),
-            capacity_type: spec.capacity_type,
+            zone: zone.as_str().into(),
+            block: text(block),
+            rack: text(rack),
+            capacity_type: *capacity_type,
         },
-        price_micros: price::micros(&spec.per_hour)
-            .ok_or_else(|| Error::Price { text: spec.per_hour.clone() })?,
-        most: spec.most,
+        price_micros: price::micros(per_hour).ok_or_else(|| Error::Price { text: per_hour.clone() })?,
+        most: *most,
     })
 }
 
-impl Machine {
+impl CatalogueMachine {
     /// The offer at a place.
     pub fn offer(&self, place: &OfferPlace) -> Option<&Offer> {
         self.offers.iter().find(|offer| offer.place == *place)
@@ -182,7 +207,7 @@ impl Machine {
         Node {
             gpu_type: self.gpu_type.clone(),
             allocatable: self.room,
-            topology: cluster_convert::topology(&labels),
+            topology: slim_objects::topology(&labels),
             labels: labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
             taints: gpu.into_iter().chain([taint(names::FOR_GANG_TAINT, mark)]).collect(),
             spot: place.is_spot(),

@@ -1,22 +1,21 @@
-//! Machines that were ordered, as the backend tells of them.
+//! Machines that were ordered, as the backend reports them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use api_types::launch::{LaunchMark, gang_mark, launch_name};
-use cluster_model::{GangKey, NodeName};
+use cluster_model::{GangKey, NodeName, QueueName};
 use jiff::Timestamp;
 
 use crate::catalogue::OfferKey;
-use crate::launches::UnderWay;
 
-/// For whom machines were bought.
+/// What machines were bought for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
     /// For a gang.
     Gang(GangKey),
-    /// To be there for who comes next: machines of this kind.
+    /// To be there for whichever gang comes next: machines of this type.
     Spare(Arc<str>),
 }
 
@@ -32,14 +31,14 @@ impl fmt::Display for Purpose {
 /// One launch: machines that were ordered together. No two of one purpose are decided in the same second.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaunchKey {
-    /// For whom.
+    /// What it is for.
     pub purpose: Purpose,
     /// When it was decided, in whole seconds.
     pub number: i64,
 }
 
 impl LaunchKey {
-    /// What the label of its claims and nodes says.
+    /// The label of its claims and nodes.
     pub fn name(&self) -> String {
         match &self.purpose {
             Purpose::Gang(gang) => launch_name(Some((&gang.namespace, &gang.name)), "", self.number),
@@ -55,7 +54,7 @@ impl LaunchKey {
         }
     }
 
-    /// What the taint of its machines says, if they are for a gang.
+    /// The taint of its machines, if they are for a gang.
     pub fn mark(&self) -> Option<String> {
         self.gang().map(|gang| gang_mark(&gang.namespace, &gang.name))
     }
@@ -68,11 +67,13 @@ pub struct Claim {
     pub name: Arc<str>,
     /// The launch that it is a part of.
     pub launch: LaunchKey,
+    /// The queue of the gang that it was bought for.
+    pub queue: Option<QueueName>,
     /// How many claims the launch has.
     pub of: u32,
     /// What was bought.
     pub offer: OfferKey,
-    /// At what price, in millionths of the currency per hour.
+    /// Its price, in millionths of the currency per hour.
     pub price_micros: i64,
     /// When it was ordered.
     pub created: Timestamp,
@@ -80,7 +81,7 @@ pub struct Claim {
     pub node: Option<NodeName>,
     /// Whether that node is ready for pods.
     pub ready: bool,
-    /// Whether who buys has begun with it.
+    /// Whether the buyer has begun to work on it.
     pub taken_up: bool,
     /// Whether it is being given back.
     pub leaving: bool,
@@ -105,6 +106,8 @@ pub fn by_launch(claims: &[Claim]) -> BTreeMap<&LaunchKey, Vec<&Claim>> {
 pub struct Launch {
     /// Its name.
     pub key: LaunchKey,
+    /// The queue of the gang that it is for: its caps count the machines.
+    pub queue: Option<QueueName>,
     /// What is bought, one entry for each machine.
     pub machines: Vec<(OfferKey, i64)>,
     /// When it should be ready.
@@ -116,7 +119,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// How it stands when it has just been ordered, if a gang waits for it.
+    /// Its state when it has just been ordered, if a gang waits for it.
     pub fn under_way(&self, now: Timestamp) -> Option<(GangKey, UnderWay)> {
         let gang = self.key.gang()?;
         let mut machines: BTreeMap<OfferKey, u32> = BTreeMap::new();
@@ -142,7 +145,7 @@ impl Launch {
         self.mark(index, 0).claim_name(u32::try_from(index).unwrap_or(u32::MAX)).into()
     }
 
-    /// What each of its claims says.
+    /// The labels and annotations of one of its claims.
     pub fn mark(&self, index: usize, epoch: i64) -> LaunchMark {
         let (offer, price_micros) = &self.machines[index];
         LaunchMark {
@@ -150,6 +153,7 @@ impl Launch {
                 Purpose::Gang(gang) => Some((gang.namespace.to_string(), gang.name.to_string())),
                 Purpose::Spare(_) => None,
             },
+            queue: self.queue.as_ref().map(ToString::to_string),
             number: self.key.number,
             size: u32::try_from(self.machines.len()).unwrap_or(u32::MAX),
             machine_type: offer.machine.to_string(),
@@ -157,4 +161,39 @@ impl Launch {
             epoch,
         }
     }
+}
+
+/// A machine to give back. If a pod is on its node by the time it is done, it stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The claim.
+    pub claim: Arc<str>,
+    /// The node that it became.
+    pub node: Option<NodeName>,
+    /// The launch that it belongs to, if that is given up before its gang has started. All of the launch stays if the
+    /// gang was faster.
+    pub given_up: Option<LaunchKey>,
+    /// Why.
+    pub why: String,
+}
+
+/// A launch that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnderWay {
+    /// The launch.
+    pub launch: LaunchKey,
+    /// How many of its machines are ready.
+    pub ready: u32,
+    /// How many it has.
+    pub of: u32,
+    /// When all should be ready.
+    pub ready_by: Timestamp,
+    /// What it costs, in millionths of the currency per hour.
+    pub price_micros: i64,
+    /// When it was ordered.
+    pub since: Timestamp,
+    /// What was ordered: each offer once, with the number of machines.
+    pub machines: BTreeMap<OfferKey, u32>,
+    /// Why.
+    pub why: String,
 }

@@ -14,7 +14,7 @@ use crate::memory::Memory;
 pub struct Holding {
     /// How many there are.
     pub count: u32,
-    /// How many of them are of launches under way.
+    /// How many of them belong to launches under way.
     pub starting: u32,
     /// How many of them have no pods.
     pub idle: u32,
@@ -61,7 +61,7 @@ mod tests {
     use crate::launches::Release;
     use crate::memory::Memory;
     use crate::testing::{at, claims, launch, ordered};
-    use crate::{Decision, View, decide};
+    use crate::{Decision, decide};
 
     #[test]
     fn every_machine_is_paid_for_and_counted_once() {
@@ -88,13 +88,12 @@ mod tests {
     fn machines_without_pods_are_idle_after_a_decision() {
         let (mut state, policy) = (crate::testing::state([]), placement::Policy::default());
         let catalogue = crate::testing::catalogue([crate::testing::machine("h100")]);
-        // Its gang is there no more, and it was open to everybody before: an ordinary machine.
+        // Its gang is gone, and it was open to all gangs before: an ordinary machine.
         let mut claims = claims(&launch("gone", 1000, 1));
         crate::testing::boot(&mut state, &catalogue, &mut claims[0]);
         crate::testing::open(&mut state, &catalogue, &claims);
         let mut memory = Memory::default();
-        let view =
-            View { state: &state, policy: &policy, catalogue: &catalogue, claims: &claims, now: at(2000) };
+        let view = crate::testing::view(&state, &policy, &catalogue, &claims, at(2000));
         let decision = decide(&view, &mut memory);
         let sums = holdings(&claims, &decision, &memory);
         let expect = Holding { count: 1, idle: 1, price_micros: 10_000_000, ..Holding::default() };

@@ -1,7 +1,7 @@
-//! Which machines are given back because nobody uses them, and which are kept or bought as spares.
+//! Which machines are given back because nothing uses them, and which are kept or bought as spares.
 //!
-//! A machine goes after it had no pods for its idle time; demand that comes and goes faster than that buys nothing new, so a
-//! threshold that is crossed to and fro costs at most one launch per idle time.
+//! A machine goes after it had no pods for its idle time. Demand that comes and goes faster than that buys nothing
+//! new, so a threshold that is crossed to and fro costs at most one launch per idle time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::Catalogue;
 use crate::claim::{Claim, LaunchKey, Purpose};
+pub use crate::cluster::is_empty;
 use crate::launches::Release;
 use crate::memory::Memory;
 
-/// What is to be done about machines that nobody uses.
+/// What to do about machines that nothing uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Idle {
     /// Machines to give back.
@@ -25,7 +26,7 @@ pub struct Idle {
     pub look_again_at: Option<Timestamp>,
 }
 
-/// Looks at every machine that belongs to no launch that goes on.
+/// Looks at every machine that belongs to no launch under way.
 pub fn idle(
     state: &ClusterState,
     catalogue: &Catalogue,
@@ -55,19 +56,20 @@ pub fn idle(
         });
         let coming = claims.iter().filter(|claim| is_coming_spare(claim, &machine.name, going_on)).count();
         let kept = idle.len().min(machine.spares as usize);
-        // One that is closed is replaced when it has gone: whatever closes machines does not buy more and more of them.
+        // A closed machine is replaced only once it is gone, so that whatever closes machines does not buy more and
+        // more of them.
         let missing = (machine.spares as usize).saturating_sub(kept + coming + closed.len());
         if missing > 0 {
             found
                 .spares_missing
                 .insert(Arc::clone(&machine.name), u32::try_from(missing).unwrap_or(u32::MAX));
         }
-        // What is closed is nobody's spare.
+        // A closed machine is not a spare.
         for (since, claim) in idle.split_off(kept).into_iter().chain(closed) {
             found.consider(claim, since, machine.idle_seconds, now);
         }
     }
-    // What is in no catalogue any more is nobody's spare.
+    // A machine that is in no catalogue any more is not a spare.
     for (since, claim) in by_type.into_values().flatten() {
         found.consider(claim, since, 0, now);
     }
@@ -96,14 +98,8 @@ fn is_coming_spare(claim: &Claim, machine: &Arc<str>, going_on: &BTreeSet<Launch
     is_spare && claim.offer.machine == *machine && going_on.contains(&claim.launch) && !claim.leaving
 }
 
-/// Whether the node is there to stay: neither closed by us, because somebody has moved off it, nor being deleted. One that is
-/// cordoned is, as far as we know.
+/// Whether the node is there to stay: neither closed by us, because a gang has moved off it, nor being deleted. A
+/// cordoned node is, as far as we know.
 fn is_open(state: &ClusterState, node: Option<&NodeName>) -> bool {
     node.and_then(|name| state.node_object(name)).is_none_or(|node| node.schedulable)
-}
-
-/// Whether no pod of ours is on the node, nor meant for it. What runs on every node does not count.
-pub fn is_empty(state: &ClusterState, node: Option<&NodeName>) -> bool {
-    let Some(node) = node.and_then(|name| state.node_id(name)) else { return true };
-    !state.node(node).pods().any(|pod| state.pod(pod).pod().ours)
 }

@@ -1,4 +1,4 @@
-//! What spot machines of ours taught: how often each offer is taken back, and when it could be had.
+//! What our spot machines taught: how often each offer is taken back, and when it could be bought.
 //!
 //! ```text
 //!   claims with pods, look after look ──► hours of each offer ──┐
@@ -6,9 +6,10 @@
 //!   every ten minutes: which offers work, which fail ───────────────► lifetimes and outages, for the outlook
 //! ```
 //!
-//! Machines of an offer go together as a rule, so what happens within [`TOGETHER`] is one interruption, and an hour with ten
-//! machines is one hour. Before anything was seen, spot lasts four hours, as in [`crate::spot`]. What was seen counts half after
-//! [`HALF_LIFE`]: who left an offer sees nothing more of it, and would never come back.
+//! Machines of an offer mostly go together, so what happens within [`TOGETHER`] is one interruption, and an hour with
+//! ten machines is one hour. Before anything was seen, spot lasts four hours, as in [`crate::spot`]. What was seen
+//! counts half after [`HALF_LIFE`]: a gang that left an offer sees nothing more of it, and would otherwise never come
+//! back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,15 +22,15 @@ use crate::catalogue::OfferKey;
 use crate::claim::Claim;
 use crate::idle::is_empty;
 use crate::spot::lifetimes::PRIOR_UP_SECONDS;
-use crate::spot::{History, Lifetimes};
+use crate::spot::{Lifetimes, MarketHistory};
 
 /// Machines of an offer that go within this time go together: a notice is two minutes.
 pub const TOGETHER: SignedDuration = SignedDuration::from_secs(120);
-/// After so long what was seen counts half.
+/// The time after which what was seen counts half.
 pub const HALF_LIFE: SignedDuration = SignedDuration::from_hours(24);
-/// Time without a look beyond this teaches nothing: nobody knows what was between.
+/// A longer time without a look teaches nothing, because what happened in between is unknown.
 const GAP_MAX: SignedDuration = SignedDuration::from_mins(10);
-/// The market is looked at so often: what is counted by looks (`crate::spot`) was measured with looks ten minutes apart.
+/// How often the market is looked at: chances per look (`crate::spot`) were measured with looks ten minutes apart.
 const LOOK_EVERY: SignedDuration = SignedDuration::from_mins(10);
 
 /// See the module.
@@ -41,7 +42,7 @@ pub struct Interruptions {
     in_use: BTreeMap<Arc<str>, OfferKey>,
     /// Those among them that are known to go.
     going: BTreeSet<Arc<str>>,
-    market: History,
+    market: MarketHistory,
     market_looked: Option<Timestamp>,
 }
 
@@ -54,7 +55,7 @@ struct Seen {
 }
 
 impl Interruptions {
-    /// Takes in how spot machines fare. Returns the offers that took one back.
+    /// Takes in the state of spot machines. Returns the offers that took one back.
     pub fn look(&mut self, state: &ClusterState, claims: &[Claim], now: Timestamp) -> BTreeSet<OfferKey> {
         let elapsed = self.looked.map_or(SignedDuration::ZERO, |looked| now.duration_since(looked));
         self.looked = Some(now);
@@ -83,14 +84,14 @@ impl Interruptions {
         lost
     }
 
-    /// Takes in, every ten minutes, that offers in use can be had and that others cannot.
+    /// Takes in, every ten minutes, that offers in use can be bought and that others cannot.
     pub fn look_at_market<'a>(&mut self, failing: impl Iterator<Item = &'a OfferKey>, now: Timestamp) {
         if self.market_looked.is_some_and(|looked| now.duration_since(looked) < LOOK_EVERY) {
             return;
         }
         self.market_looked = Some(now);
         let failing = failing.filter(|offer| offer.place.is_spot()).map(|offer| (name(offer), false));
-        // One that fails now, and still has machines, cannot be had.
+        // An offer that fails now cannot be bought, even if it still has machines.
         let mut looks: BTreeMap<Arc<str>, bool> =
             self.in_use.values().map(|offer| (name(offer), true)).collect();
         looks.extend(failing);
@@ -105,7 +106,7 @@ impl Interruptions {
         (seen.interruptions + 1.0) / (seen.hours + f64::from(PRIOR_UP_SECONDS) / 3_600.0)
     }
 
-    /// What was learned of how long an offer can be had, and stays away.
+    /// What was learned about how long an offer can be bought, and how long it cannot.
     pub fn lifetimes_of(&self, offer: &OfferKey) -> Lifetimes {
         self.market.lifetimes_of(&name(offer)).copied().unwrap_or_default()
     }
@@ -130,7 +131,7 @@ impl Seen {
     }
 }
 
-/// Whether a machine was told to go, by its node agent or by its claim.
+/// Whether a machine was told to leave, by its node agent or by its claim.
 fn is_going(state: &ClusterState, claim: &Claim) -> bool {
     let node = claim.node.as_ref().and_then(|name| state.node_object(name));
     claim.leaving || node.is_some_and(|node| node.taints.iter().any(|taint| &*taint.key == LEAVING_TAINT))

@@ -1,93 +1,63 @@
-//! What becomes of launches: all of a gang's machines are ready and it starts on them, or all are given back.
+//! What happens to launches: all of a gang's machines are ready and it starts on them, or all are given back.
 //!
 //! ```text
-//!   ordered ─► starting ─► ready: placement finds room for the whole gang ─► used: open to everybody
+//!   ordered ─► starting ─► ready: placement finds room for the whole gang ─► used: open to all gangs
 //!      │          │          │
-//!      └──────────┴──────────┴─► failed: a claim vanished or is late, a node is gone, or nobody came: all given back
+//!      └──────────┴──────────┴─► failed: a claim vanished or is late, a node is gone, or no gang came: all given back
 //! ```
 //!
-//! Machines of a launch bear the gang's taint until it has started, so nobody else is placed on them, and the gang only as a
-//! whole: the two phases of the commit are placement's own. A failed launch costs at most its size times the time until the
-//! failure is seen: at once for a claim that vanishes, [`late_after`] for one that says nothing, [`UNUSED_MAX`] for one that
-//! placement has no use for. Orders that nobody takes up cost nothing; after [`TAKEN_UP_MAX`] they are taken back, and who waits
-//! is told.
+//! Machines of a launch have the gang's taint until the gang has started. So no other gang is placed on them, and
+//! this one only as a whole: the two phases of the commit are placement's own. A failed launch costs at most its size
+//! times the time until the failure is seen. That is at once for a claim that vanishes, [`late_after`] for one that
+//! reports nothing, and [`UNUSED_MAX`] for one that placement does not use; how soon it may be repeated says
+//! `backoff.rs`. Orders that the buyer never takes up cost nothing; after [`TAKEN_UP_MAX`] they are withdrawn, and the
+//! waiting gang gets that as its reason.
+//!
+//! Every wait is measured by our own clock, from the moment at which we saw its beginning: the clock of whoever wrote
+//! a claim may be wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api_types::names::{GPU_NODE_TAINT, LAUNCH_LABEL};
 use cluster_model::{ClusterState, Gang, GangKey, Node, NodeName};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::backoff::{MachineKind, Vain};
 use crate::catalogue::{Catalogue, OfferKey};
 use crate::claim::{Claim, LaunchKey, by_launch};
+pub use crate::claim::{Release, UnderWay};
+pub use crate::cluster::waits_for_machines;
 use crate::memory::{Memory, Ordered, WaitsForSpot};
+pub use crate::patience::{RESTORE_SECONDS, late_after};
 use crate::reserve;
 
-/// An order is seen by then, or did not get through: writes are tried again after a second, then two, then four.
+/// The time after which an order that is not seen did not get through: writes are retried after a second, then two,
+/// then four.
 pub const SEEN_MAX: SignedDuration = SignedDuration::from_secs(15);
-/// Who buys says something of a new claim within seconds. After this long nobody is there.
+/// The buyer reports on a new claim within seconds. After this long there is no buyer.
 pub const TAKEN_UP_MAX: SignedDuration = SignedDuration::from_secs(30);
 /// A gang whose machines are ready is placed within a plan or two. After this long something else is in its way.
 pub const UNUSED_MAX: SignedDuration = SignedDuration::from_secs(30);
-/// From pods on their nodes to work going on: pulling the image, reading the checkpoint.
-pub const RESTORE_SECONDS: u32 = 120;
-/// On top of twice its boot time, a launch may take this long.
-const LATE_SLACK: SignedDuration = SignedDuration::from_secs(60);
 
-/// Why something was ordered is remembered by who ordered it alone.
-const OF_ANOTHER: &str = "ordered by a scheduler that led before";
+/// Only the scheduler that ordered something remembers why.
+const OF_ANOTHER: &str = "ordered by an earlier leader";
 
-/// How long a launch of machines with this boot time may take.
-pub fn late_after(boot_seconds: u32) -> SignedDuration {
-    SignedDuration::from_secs(2 * i64::from(boot_seconds)) + LATE_SLACK
-}
-
-/// What is to be done about launches.
+/// What to do about launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Follow {
     /// Claims to give back.
     pub releases: Vec<Release>,
     /// Nodes whose gang has started: they lose its taint.
     pub opens: Vec<NodeName>,
-    /// Launches that go on, by the gang that waits for them.
+    /// Launches under way, by the gang that waits for them.
     pub under_way: BTreeMap<GangKey, UnderWay>,
+    /// Launches that failed: the cloud had no such machine, or the buyer did not take up the order.
+    pub failed: usize,
+    /// Launches whose machines were paid for in vain.
+    pub in_vain: Vec<LaunchKey>,
     /// When something is late.
     pub look_again_at: Option<Timestamp>,
-}
-
-/// A machine to give back. If somebody is on its node by the time it is done, it stays.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Release {
-    /// The claim.
-    pub claim: Arc<str>,
-    /// The node that it became.
-    pub node: Option<NodeName>,
-    /// The launch that it is of, if that is given up before its gang has started: all of it stays if the gang was faster.
-    pub given_up: Option<LaunchKey>,
-    /// Why.
-    pub why: String,
-}
-
-/// A launch that goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnderWay {
-    /// The launch.
-    pub launch: LaunchKey,
-    /// How many of its machines are ready.
-    pub ready: u32,
-    /// How many it has.
-    pub of: u32,
-    /// When all should be.
-    pub ready_by: Timestamp,
-    /// What it costs, in millionths of the currency per hour.
-    pub price_micros: i64,
-    /// When it was ordered.
-    pub since: Timestamp,
-    /// What was ordered, each kind once with how many.
-    pub machines: BTreeMap<OfferKey, u32>,
-    /// Why.
-    pub why: String,
 }
 
 /// Looks at every launch that is not over.
@@ -101,13 +71,17 @@ pub fn follow(
     let nodes = nodes_by_launch(state);
     let mut following = Following { state, catalogue, nodes, now, follow: Follow::default() };
     let mut launches = by_launch(claims);
+    memory.first_seen.retain(|key, _| launches.contains_key(key));
+    for key in launches.keys() {
+        memory.first_seen.entry((*key).clone()).or_insert(now);
+    }
     memory.given_up.retain(|key| launches.get(key).is_some_and(|seen| seen.iter().any(|it| goes(key, it))));
     let ordered: Vec<LaunchKey> = memory.ordered.keys().cloned().collect();
     for key in &ordered {
         let seen = launches.remove(key).unwrap_or_default();
         following.look_at(key, &seen, memory);
     }
-    // Of a leader before, or given up.
+    // Ordered under an earlier leader, or given up.
     for (key, seen) in launches {
         following.look_at(key, &seen, memory);
     }
@@ -117,26 +91,29 @@ pub fn follow(
 struct Following<'a> {
     state: &'a ClusterState,
     catalogue: &'a Catalogue,
-    /// The nodes of each launch, by its name. Not as its claims say: those hear of their nodes later than we do.
+    /// The nodes of each launch, by its name. Claims do not decide this: they learn about their nodes later than we
+    /// do.
     nodes: BTreeMap<Arc<str>, Vec<&'a Node>>,
     now: Timestamp,
     follow: Follow,
 }
 
 /// How a launch stands.
-enum Standing {
+enum LaunchStanding {
     /// Its machines are ordinary ones.
     Over,
     /// Nothing is to be done before then.
     GoesOn { until: Timestamp },
     /// Its gang has started on it.
     Used,
-    /// Nobody needs it any more.
+    /// No gang needs it any more.
     Unwanted(&'static str),
-    /// Nobody has taken up the order.
+    /// The buyer has not taken up the order.
     NotTakenUp,
-    /// It did not come off, because of these offers.
+    /// It failed, because of these offers.
     Failed { why: String, because_of: Vec<OfferKey> },
+    /// Machines of these kinds were paid for in vain, because of these offers.
+    InVain { how: Vain, why: String, kinds: BTreeSet<MachineKind>, because_of: Vec<OfferKey> },
 }
 
 impl Following<'_> {
@@ -146,94 +123,118 @@ impl Following<'_> {
         }
         let standing = self.standing(key, seen, memory);
         match standing {
-            Standing::Over => forget(key, memory),
-            Standing::GoesOn { until } => {
+            LaunchStanding::Over => forget(key, memory),
+            LaunchStanding::GoesOn { until } => {
                 let soonest = self.follow.look_again_at.map_or(until, |at| at.min(until));
                 self.follow.look_again_at = Some(soonest);
                 self.note_under_way(key, seen, memory);
             }
-            Standing::Used => {
+            LaunchStanding::Used => {
                 let reserved = self.nodes_of(key).iter().filter(|node| is_reserved(node));
                 let reserved: Vec<NodeName> = reserved.map(|node| node.name.clone()).collect();
                 self.follow.opens.extend(reserved);
-                // One that its gang did not wait for may still be the one that failed.
+                // A machine that its gang did not use may still be the one that failed.
                 for claim in seen.iter().filter(|claim| claim.ready) {
                     memory.worked(&claim.offer);
                 }
+                memory.backoff.of_use(&key.purpose);
                 forget(key, memory);
             }
-            Standing::Unwanted(why) => self.give_back(key, seen, why, memory),
-            Standing::NotTakenUp => {
+            LaunchStanding::Unwanted(why) => self.give_back(key, seen, why, memory),
+            LaunchStanding::NotTakenUp => {
                 memory.not_taken_up(self.now);
+                self.follow.failed += 1;
                 self.give_back(key, seen, "the order was not taken up", memory);
             }
-            Standing::Failed { why, because_of } => {
-                for offer in &because_of {
-                    memory.failed(offer, &why, self.now);
+            LaunchStanding::Failed { why, because_of } => {
+                self.follow.failed += 1;
+                self.fail(key, seen, &why, &because_of, memory);
+            }
+            LaunchStanding::InVain { how, why, kinds, because_of } => {
+                for kind in &kinds {
+                    memory.backoff.in_vain(&key.purpose, kind, how, &why, self.now);
                 }
-                self.begin_patience(key, seen, &because_of, memory);
-                self.give_back(key, seen, &why, memory);
+                self.follow.in_vain.push(key.clone());
+                self.fail(key, seen, &why, &because_of, memory);
             }
         }
     }
 
-    /// A gang that tried spot in vain has waited for it since that try began.
-    fn begin_patience(&self, key: &LaunchKey, seen: &[&Claim], because_of: &[OfferKey], memory: &mut Memory) {
+    fn fail(
+        &mut self,
+        key: &LaunchKey,
+        seen: &[&Claim],
+        why: &str,
+        because_of: &[OfferKey],
+        memory: &mut Memory,
+    ) {
+        for offer in because_of {
+            memory.failed(offer, why, self.now);
+        }
+        self.begin_patience(key, because_of, memory);
+        self.give_back(key, seen, why, memory);
+    }
+
+    /// A gang that tried spot in vain has waited for spot since that try began.
+    fn begin_patience(&self, key: &LaunchKey, because_of: &[OfferKey], memory: &mut Memory) {
         let Some(gang) = key.gang() else { return };
         if because_of.iter().any(|offer| offer.place.is_spot()) {
-            let ordered = memory.ordered.get(key).map(|ordered| ordered.at);
-            let since = ordered.or_else(|| seen.iter().map(|claim| claim.created).min()).unwrap_or(self.now);
+            let since = began(key, memory).unwrap_or(self.now);
             memory.waits_for_spot.entry(gang.clone()).or_insert(WaitsForSpot { since, asked: None });
         }
     }
 
-    fn standing(&self, key: &LaunchKey, seen: &[&Claim], memory: &mut Memory) -> Standing {
+    fn standing(&self, key: &LaunchKey, seen: &[&Claim], memory: &mut Memory) -> LaunchStanding {
         if memory.given_up.contains(key) && !self.is_kept_after_all(key, seen) {
-            return Standing::Unwanted("its launch was given up");
+            return LaunchStanding::Unwanted("its launch was given up");
         }
         memory.given_up.remove(key);
         let Some(gang) = key.gang() else { return self.of_spares(key, seen, memory) };
         let nodes = self.nodes_of(key);
         if nodes.iter().any(|node| is_open(node)) {
             let is_kept = nodes.iter().any(|node| is_reserved(node));
-            return if is_kept { Standing::Used } else { Standing::Over };
+            return if is_kept { LaunchStanding::Used } else { LaunchStanding::Over };
         }
-        let Some(members) = self.state.gang(gang) else { return Standing::Unwanted("its gang is no more") };
+        let Some(members) = self.state.gang(gang) else {
+            return LaunchStanding::Unwanted("its gang is gone");
+        };
         if !waits_for_machines(self.state, gang) {
             return if self.is_used(members, key) {
-                Standing::Used
+                LaunchStanding::Used
             } else {
-                Standing::Unwanted("its gang has started elsewhere")
+                LaunchStanding::Unwanted("its gang has started elsewhere")
             };
         }
         self.progress(key, seen, memory)
     }
 
-    /// A launch that somebody waits for.
-    fn progress(&self, key: &LaunchKey, seen: &[&Claim], memory: &mut Memory) -> Standing {
-        if let Some(failed) = self.failure(key, seen, memory.ordered.get(key)) {
+    /// A launch that a gang waits for.
+    fn progress(&self, key: &LaunchKey, seen: &[&Claim], memory: &mut Memory) -> LaunchStanding {
+        if let Some(failed) = self.failure(key, seen, memory) {
             return failed;
         }
         let of = seen.first().map_or(u32::MAX, |claim| claim.of) as usize;
         let is_ready = seen.len() >= of && seen.iter().all(|claim| claim.ready);
         if !is_ready {
             memory.ready.remove(key);
-            return Standing::GoesOn { until: self.late_at(key, seen, memory.ordered.get(key)) };
+            return LaunchStanding::GoesOn { until: self.late_at(key, seen, memory) };
         }
         let since = *memory.ready.entry(key.clone()).or_insert(self.now);
         let until = after(since, UNUSED_MAX);
         if until > self.now {
-            return Standing::GoesOn { until };
+            return LaunchStanding::GoesOn { until };
         }
         let why = format!("ready for {} s without being used", UNUSED_MAX.as_secs());
-        Standing::Failed { why, because_of: Vec::new() }
+        let kinds = seen.iter().map(|claim| (&claim.offer).into()).collect();
+        LaunchStanding::InVain { how: Vain::Unused, why, kinds, because_of: Vec::new() }
     }
 
-    fn failure(&self, key: &LaunchKey, seen: &[&Claim], ordered: Option<&Ordered>) -> Option<Standing> {
+    fn failure(&self, key: &LaunchKey, seen: &[&Claim], memory: &Memory) -> Option<LaunchStanding> {
+        let ordered = memory.ordered.get(key);
         if let Some(claim) = seen.iter().find(|claim| claim.leaving) {
             let said = claim.trouble.as_ref().map_or_else(String::new, |trouble| format!(": {trouble}"));
-            let why = format!("{} was not to be had{said}", claim.offer);
-            return Some(Standing::Failed { why, because_of: vec![claim.offer.clone()] });
+            let why = format!("{} was not available{said}", claim.offer);
+            return Some(LaunchStanding::Failed { why, because_of: vec![claim.offer.clone()] });
         }
         let vanished = ordered.and_then(|ordered| {
             let is_there = |name: &Arc<str>| seen.iter().any(|claim| claim.name == *name);
@@ -241,53 +242,57 @@ impl Following<'_> {
             ordered.offer_of(name)
         });
         if let Some(offer) = vanished {
-            let why = format!("{offer} was not to be had");
-            return Some(Standing::Failed { why, because_of: vec![offer.clone()] });
+            let why = format!("{offer} was not available");
+            return Some(LaunchStanding::Failed { why, because_of: vec![offer.clone()] });
         }
         let of = seen.first().map_or(0, |claim| claim.of as usize);
         match ordered {
             Some(ordered) if ordered.seen.len() < ordered.launch.machines.len() => {
                 let is_late = after(ordered.at, SEEN_MAX) <= self.now;
-                let why = "the order did not get through".to_owned();
-                return is_late.then_some(Standing::Failed { why, because_of: Vec::new() });
+                return is_late.then(|| {
+                    let why = "the order did not get through".to_owned();
+                    let offers = ordered.launch.machines.iter();
+                    let kinds = offers.map(|(offer, _)| offer.into()).collect();
+                    LaunchStanding::InVain { how: Vain::Late, why, kinds, because_of: Vec::new() }
+                });
             }
-            // A leader before died while it ordered, or some of it is gone already.
+            // An earlier leader died while it ordered, or some of it is gone already.
             None if seen.len() < of => {
-                let why = "it was ordered in part by a scheduler that is no more".to_owned();
-                return Some(Standing::Failed { why, because_of: Vec::new() });
+                let why = "it was ordered in part by a scheduler that is gone".to_owned();
+                return Some(LaunchStanding::Failed { why, because_of: Vec::new() });
             }
             _ => {}
         }
-        if self.late_at(key, seen, ordered) > self.now {
+        if self.late_at(key, seen, memory) > self.now {
             return None;
         }
         if is_ignored(seen) {
-            return Some(Standing::NotTakenUp);
+            return Some(LaunchStanding::NotTakenUp);
         }
         let late: Vec<OfferKey> =
             seen.iter().filter(|claim| !claim.ready).map(|claim| claim.offer.clone()).collect();
         let (first, count) = (late.first()?, late.len());
         let why = format!("{count} of {of} machines are late, {first} among them");
-        Some(Standing::Failed { why, because_of: late })
+        let kinds = late.iter().map(MachineKind::from).collect();
+        Some(LaunchStanding::InVain { how: Vain::Late, why, kinds, because_of: late })
     }
 
-    /// Spares are there for everybody as soon as they are ready.
-    fn of_spares(&self, key: &LaunchKey, seen: &[&Claim], memory: &Memory) -> Standing {
-        let Some(ordered) = memory.ordered.get(key) else { return Standing::Over };
-        match self.failure(key, seen, Some(ordered)) {
+    /// Spares are open to all gangs as soon as they are ready.
+    fn of_spares(&self, key: &LaunchKey, seen: &[&Claim], memory: &Memory) -> LaunchStanding {
+        let Some(ordered) = memory.ordered.get(key) else { return LaunchStanding::Over };
+        match self.failure(key, seen, memory) {
             Some(failed) => failed,
             None if seen.len() >= ordered.launch.machines.len() && seen.iter().all(|claim| claim.ready) => {
-                Standing::Used
+                LaunchStanding::Used
             }
-            None => Standing::GoesOn { until: self.late_at(key, seen, Some(ordered)) },
+            None => LaunchStanding::GoesOn { until: self.late_at(key, seen, memory) },
         }
     }
 
-    fn late_at(&self, key: &LaunchKey, seen: &[&Claim], ordered: Option<&Ordered>) -> Timestamp {
-        let began = seen.iter().map(|claim| claim.created).min().or(ordered.map(|ordered| ordered.at));
+    fn late_at(&self, key: &LaunchKey, seen: &[&Claim], memory: &Memory) -> Timestamp {
         let boot = |claim: &&Claim| self.catalogue.get(&claim.offer.machine).map_or(0, |it| it.boot_seconds);
         let boot_seconds = seen.iter().map(boot).max().unwrap_or(0);
-        let began = began.or_else(|| Timestamp::from_second(key.number).ok()).unwrap_or(self.now);
+        let began = began(key, memory).unwrap_or(self.now);
         let patience = late_after(boot_seconds);
         after(began, if is_ignored(seen) { patience.min(TAKEN_UP_MAX) } else { patience })
     }
@@ -303,8 +308,7 @@ impl Following<'_> {
         for offer in &offers {
             *machines.entry((*offer).clone()).or_default() += 1;
         }
-        let since = ordered.map(|it| it.at).or_else(|| seen.iter().map(|claim| claim.created).min());
-        let since = since.unwrap_or(self.now);
+        let since = began(key, memory).unwrap_or(self.now);
         let boot = |offer: &OfferKey| self.catalogue.get(&offer.machine).map_or(0, |it| it.boot_seconds);
         let boot_seconds = machines.keys().map(boot).max().unwrap_or(0);
         let price_micros = match ordered {
@@ -361,21 +365,24 @@ impl Following<'_> {
     }
 }
 
-/// Whether nobody of a gang is placed yet: only then are machines bought for it.
-pub fn waits_for_machines(state: &ClusterState, gang: &GangKey) -> bool {
-    state.gang(gang).is_some_and(|gang| gang.members().all(|pod| state.pod(pod).at().is_none()))
-}
-
-/// Whether a machine of a launch that is given up goes. Spares are for everybody, each for itself: one that is ready stays.
+/// Whether a machine of a launch that is given up goes. Spares are open to all gangs, each for itself: one that is
+/// ready stays.
 fn goes(launch: &LaunchKey, claim: &Claim) -> bool {
     launch.gang().is_some() || !claim.ready
+}
+
+/// When we ordered a launch, or first saw what an earlier leader ordered.
+fn began(launch: &LaunchKey, memory: &Memory) -> Option<Timestamp> {
+    let ordered = memory.ordered.get(launch).map(|ordered| ordered.at);
+    ordered.or_else(|| memory.first_seen.get(launch).copied())
 }
 
 fn is_ignored(seen: &[&Claim]) -> bool {
     !seen.is_empty() && seen.iter().all(|claim| !claim.taken_up)
 }
 
-/// Whether it is an ordinary machine by now. One that is about to register has no taint of its gang yet, but others.
+/// Whether it is an ordinary machine by now. A node that is about to register has other taints, and not yet that of
+/// its gang.
 fn is_open(node: &Node) -> bool {
     node.repelling().all(|taint| &*taint.key == GPU_NODE_TAINT)
 }

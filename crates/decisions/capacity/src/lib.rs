@@ -2,15 +2,16 @@
 //! knows no cloud.
 //!
 //! ```text
-//!   state (a copy) ─┐            ┌─► launches.rs  orders under way: whole, or given back      ─► releases, opens
-//!   catalogue      ─┼─► decide ──┼─► idle.rs      machines without pods, spares               ─► releases, spares
-//!   claims         ─┤            ├─► buy.rs       who waits for nodes ─► mix ─► plan again    ─► launches, refusals
-//!   memory         ─┘            └─► moves.rs     who could have it cheaper ─► plan, buy, worth ─► moves, releases
+//!   state (a copy) ─┐            ┌─► launches.rs  orders under way: whole, or given back        ─► releases, opens
+//!   catalogue      ─┼─► decide ──┼─► idle.rs      machines without pods, spares                 ─► releases, spares
+//!   claims         ─┤            ├─► buy.rs       gangs that wait ─► mix ─► plan again          ─► launches, refusals
+//!   memory         ─┘            └─► moves.rs     gangs that could pay less ─► plan, buy, worth ─► moves, releases
 //! ```
 //!
 //! | | |
 //! |---|---|
 //! | `catalogue.rs` | what can be bought |
+//! | `caps.rs`, `tally.rs` | whether anything is bought, how much at most, and what was bought so far |
 //! | `claim.rs` | what was ordered |
 //! | `mix.rs` | the cheapest machines for demands, with a bound that proves it |
 //! | `pools.rs` | gangs of one, for which pools buy |
@@ -19,10 +20,15 @@
 //! | `reserve.rs` | machines are kept for the gang that they were bought for |
 //! | `holdings.rs` | what was bought, in sums |
 //! | `memory.rs` | what failed, what is under way, what is idle since when |
+//! | `backoff.rs` | who paid in vain, and when it is tried again |
+//! | `real_room.rs`, `real_rooms.rs` | what machines have, if their types promise more |
 
+pub mod backoff;
 pub mod buy;
+pub mod caps;
 pub mod catalogue;
 pub mod claim;
+mod cluster;
 pub mod demand;
 pub mod holdings;
 pub mod idle;
@@ -33,42 +39,34 @@ pub mod mix;
 pub mod money;
 pub mod moves;
 pub mod offering;
+mod patience;
 pub mod pools;
+pub mod real_room;
+pub mod real_rooms;
 pub mod reserve;
 pub mod spares;
 pub mod spot;
+mod tally;
 #[cfg(test)]
 mod testing;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use cluster_model::{ClusterState, GangKey, NodeName};
 use jiff::Timestamp;
-use placement::Policy;
 
-use crate::buy::Refused;
+use crate::buy::RefusedGang;
 use crate::catalogue::Catalogue;
 use crate::claim::{Claim, Launch, LaunchKey};
 use crate::launches::{Release, UnderWay};
 use crate::memory::{Memory, Ordered};
 use crate::moves::Move;
+use crate::real_room::RealRoom;
+pub use crate::view::View;
 
-/// All that a decision is made from, but for what is remembered.
-#[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
-    /// The cluster, as the planner sees it.
-    pub state: &'a ClusterState,
-    /// By what the planner decides.
-    pub policy: &'a Policy,
-    /// What can be bought.
-    pub catalogue: &'a Catalogue,
-    /// What was bought.
-    pub claims: &'a [Claim],
-    /// The time.
-    pub now: Timestamp,
-}
-
-/// What to do, and how things stand.
+/// What to do, and how things are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Orders.
@@ -81,32 +79,48 @@ pub struct Decision {
     pub moves: Vec<Move>,
     /// Nodes that lose the taint of the gang that they were bought for.
     pub opens: Vec<NodeName>,
-    /// Launches that go on, those of this decision among them, by the gang that waits for them.
+    /// Launches under way, those of this decision among them, by the gang that waits for them.
     pub under_way: BTreeMap<GangKey, UnderWay>,
     /// Gangs that wait for nodes and get none.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedGang>,
     /// Gangs of one for which a pool may buy a node.
     pub from_pools: BTreeSet<GangKey>,
-    /// When to decide again though nothing happens.
+    /// How many launches failed: the cloud had no such machine, or the buyer did not take up the order.
+    pub failed: usize,
+    /// How many launches were paid for in vain.
+    pub in_vain: usize,
+    /// Types whose machines have less than they promise, or no longer: people are told.
+    pub real_rooms: BTreeMap<Arc<str>, Option<RealRoom>>,
+    /// When to decide again even if nothing happens.
     pub look_again_at: Option<Timestamp>,
 }
 
 /// Decides about everything that can be bought or was bought. What is decided counts as ordered from now on.
 pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
-    let claims: Vec<Claim> =
-        view.claims.iter().map(|claim| as_seen(claim, view.state, view.catalogue)).collect();
-    let view = View { claims: &claims, ..*view };
-    let follow = launches::follow(view.state, view.catalogue, &claims, memory, view.now);
+    let promised = view.catalogue;
+    for machine in promised.values() {
+        memory.rooms.recall(machine);
+    }
+    memory.rooms.look(view.state, promised, view.claims, view.now);
+    memory.backoff.tidy(view.state, promised);
+    let catalogue = memory.rooms.correct(promised);
+    let claims: Vec<Claim> = view.claims.iter().map(|claim| as_seen(claim, view.state, &catalogue)).collect();
+    let follow = launches::follow(view.state, &catalogue, &claims, memory, view.now);
+    let in_vain: Vec<&Claim> = claims.iter().filter(|claim| follow.in_vain.contains(&claim.launch)).collect();
+    memory.rooms.compare(view.state, promised, &in_vain, view.now);
+    let catalogue = memory.rooms.correct(promised);
+    let view = View { claims: &claims, catalogue: &catalogue, ..*view };
     memory.look(view.state, &claims, view.now);
     let mut under_way = follow.under_way;
     let going_on = going_on(&under_way, memory);
-    // Whoever leaves a machine leaves it for good: it is nobody's spare.
+    // A machine that is left is left for good: it is not a spare.
     let kept: Vec<Claim> = claims.iter().filter(|it| !memory.moves.leaves(&it.name)).cloned().collect();
     let idle = idle::idle(view.state, view.catalogue, &kept, &going_on, memory, view.now);
     let bought = buy::buy(&view, &under_way, memory);
     memory.remember_waits(bought.waits_for_spot, view.state);
     let mut launches = bought.launches;
-    launches.extend(spares::spares(&view, &idle.spares_missing, memory));
+    let spares = spares::spares(&view, &idle.spares_missing, &launches, memory);
+    launches.extend(spares);
     let is_quiet = under_way.is_empty() && launches.is_empty() && memory.ordered.is_empty();
     let moving = moves::moves(&view, is_quiet, memory);
     for launch in &launches {
@@ -126,12 +140,15 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Decision {
         under_way,
         refused: bought.refused,
         from_pools: bought.from_pools,
+        failed: follow.failed,
+        in_vain: follow.in_vain.len(),
+        real_rooms: memory.rooms.news(promised, view.now),
         look_again_at: moments.into_iter().flatten().min(),
     }
 }
 
-/// A machine is ready when the planner knows its node, its GPUs are there, which is later than the node, and nothing keeps pods
-/// from it but what we put there ourselves.
+/// A machine is ready when the planner knows its node, its GPUs are there, which is later than the node, and only our
+/// own taints keep pods off it.
 fn as_seen(claim: &Claim, state: &ClusterState, catalogue: &Catalogue) -> Claim {
     let node = claim.node.as_ref().and_then(|name| state.node_object(name));
     let is_ours =
@@ -151,7 +168,7 @@ fn going_on(under_way: &BTreeMap<GangKey, UnderWay>, memory: &Memory) -> BTreeSe
 
 #[cfg(test)]
 mod tests {
-    use cluster_model::{Change, Node, Taint, TaintEffect};
+    use cluster_model::{ClusterChange, Node, Taint, TaintEffect};
 
     use super::as_seen;
     use crate::testing::{boot, catalogue, claims, launch, machine, state};
@@ -170,7 +187,7 @@ mod tests {
         let (key, value) = ("any".into(), "".into());
         tainted.taints.push(Taint { key, value, effect: TaintEffect::NoSchedule });
         for node in [without_gpus, tainted, Node { schedulable: false, ..node }] {
-            state.apply(Change::Node(node));
+            state.apply(ClusterChange::Node(node));
             assert!(!as_seen(&claim, &state, &catalogue).ready);
         }
     }

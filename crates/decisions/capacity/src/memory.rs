@@ -1,5 +1,5 @@
-//! What is remembered from one decision to the next. A new leader begins with nothing: it tries again what its predecessor
-//! knew to fail, and counts idle times anew.
+//! What is remembered from one decision to the next. A new leader begins with nothing: it tries again what its
+//! predecessor knew to fail, and counts idle times from zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,20 +7,22 @@ use std::sync::Arc;
 use cluster_model::{ClusterState, GangKey};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::backoff::Backoff;
 use crate::catalogue::OfferKey;
 use crate::claim::{Claim, Launch, LaunchKey};
+use crate::cluster::waits_for_machines;
 use crate::interruptions::Interruptions;
-use crate::launches::waits_for_machines;
 use crate::moves::memory::Moves;
+use crate::real_rooms::RealRooms;
 
-/// After its first failure an offer is left alone for so long; twice as long after each further one …
+/// How long an offer is left alone after its first failure; twice as long after each further one …
 const SHUN_FIRST: SignedDuration = SignedDuration::from_secs(30);
 /// … up to this: a cloud that was out of stock may have machines again within minutes.
 const SHUN_MOST: SignedDuration = SignedDuration::from_mins(10);
-/// After an order that was not taken up, nothing is ordered for so long: an order that nobody sees costs nothing, but those who
-/// wait would be told that machines are on their way.
+/// How long nothing is ordered after an order that was not taken up. An order that no buyer sees costs nothing, but
+/// waiting gangs would be told that machines are on their way.
 const SILENCE: SignedDuration = SignedDuration::from_secs(30);
-/// What they are told instead.
+/// Their reason instead.
 const SILENT: &str = "the last order was not taken up: does Karpenter run? It is tried again soon";
 
 /// See the module.
@@ -30,21 +32,27 @@ pub struct Memory {
     pub ordered: BTreeMap<LaunchKey, Ordered>,
     /// Since when launches have been ready without being used.
     pub ready: BTreeMap<LaunchKey, Timestamp>,
+    /// Since when claims of a launch have been seen.
+    pub first_seen: BTreeMap<LaunchKey, Timestamp>,
     /// Launches that were given up, as long as claims of them are seen.
     pub given_up: BTreeSet<LaunchKey>,
     /// Since when machines have had no pods.
     pub idle: BTreeMap<Arc<str>, Timestamp>,
-    /// Who was moved to cheaper machines.
+    /// Runs that were moved to cheaper machines.
     pub moves: Moves,
     /// Gangs that wait for spot, until they have started.
     pub waits_for_spot: BTreeMap<GangKey, WaitsForSpot>,
     /// What spot machines taught.
     pub interruptions: Interruptions,
+    /// Machines that were paid for in vain.
+    pub backoff: Backoff,
+    /// What machines have, if their types promise more.
+    pub rooms: RealRooms,
     shunned: BTreeMap<OfferKey, Shunned>,
     silent_until: Option<Timestamp>,
 }
 
-/// A gang that waits for spot, though on-demand machines could be had.
+/// A gang that waits for spot, though on-demand machines could be bought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitsForSpot {
     /// Since when.
@@ -90,8 +98,8 @@ struct Shunned {
 }
 
 impl Memory {
-    /// An offer failed: others are tried for a while. What fails while it is left alone was ordered before, and fails for the
-    /// same reason; what failed long ago says nothing any more.
+    /// An offer failed: others are tried for a while. A failure while the offer is left alone was ordered before, and
+    /// has the same cause. A failure of long ago has no effect any more.
     pub fn failed(&mut self, offer: &OfferKey, why: &str, now: Timestamp) {
         if let Some(known) = self.shunned.get_mut(offer).filter(|it| it.until > now) {
             known.at = now;
@@ -115,7 +123,7 @@ impl Memory {
         self.shunned.get(offer).filter(|it| it.until > now).map(|it| it.why.as_str())
     }
 
-    /// An order was not taken up by who buys.
+    /// The buyer did not take up an order.
     pub fn not_taken_up(&mut self, now: Timestamp) {
         self.silent_until = Some(now.saturating_add(SILENCE).unwrap_or(Timestamp::MAX));
     }
@@ -135,7 +143,8 @@ impl Memory {
         self.shunned.get(offer).map(|it| it.since)
     }
 
-    /// Learns from machines that are there, and from those that were. What took a machine back is left alone for a while.
+    /// Learns from machines that are there, and from those that were. An offer that took a machine back is left alone
+    /// for a while.
     pub fn look(&mut self, state: &ClusterState, claims: &[Claim], now: Timestamp) {
         for offer in self.interruptions.look(state, claims, now) {
             self.failed(&offer, &format!("{offer} was taken back"), now);
@@ -144,7 +153,7 @@ impl Memory {
         self.interruptions.look_at_market(failing, now);
     }
 
-    /// Takes in who waits for spot; whoever has started is forgotten.
+    /// Takes in which gangs wait for spot; a gang that has started is forgotten.
     pub fn remember_waits(&mut self, waits: BTreeMap<GangKey, WaitsForSpot>, state: &ClusterState) {
         self.waits_for_spot.extend(waits);
         self.waits_for_spot.retain(|gang, _| waits_for_machines(state, gang));
@@ -153,7 +162,7 @@ impl Memory {
     /// When the next offer is worth a try again.
     pub fn next_try(&self, now: Timestamp) -> Option<Timestamp> {
         let moments = self.shunned.values().map(|it| it.until).chain(self.silent_until);
-        moments.filter(|until| *until > now).min()
+        moments.chain(self.backoff.next_try(now)).filter(|until| *until > now).min()
     }
 }
 

@@ -5,18 +5,22 @@
 //!   machines in use ─► candidates ─► a copy without them ─► plan ─► all have room elsewhere    together.rs  ─┐
 //!                      movers.rs     and their machines      └─► buy ─► cheaper machines       elsewhere.rs ─┼─► worth.rs ─► Move
 //!                                                                       spot, if it stands     to_spot.rs   ─┘   gain > 2 × cost
-//!   after a Move: its machines are given back when they are empty; nobody else moves until it runs again     memory.rs
+//!   after a Move: its machines are given back when they are empty; nothing else moves until it runs again    memory.rs
 //! ```
 //!
-//! A move is an eviction: the gang is told to save and leave, its machines are closed, and its next attempt waits like any
-//! other. So a move is decided only if the planner and `buy` say, on a copy, what would become of it then. Who may go, and when:
+//! A move is an eviction: the gang is told to save and leave, its machines are closed, and its next attempt waits
+//! like any other. So a move is decided only if the planner and `buy`, on a copy, say what would happen then. These
+//! may move, and when:
 //!
-//! - whole gangs that save their state, come back, and have run long enough; nobody for whom a disruption budget says no;
-//! - nobody whose queue has somebody else waiting, and nobody while machines are on their way for anyone;
+//! - whole gangs that save their state, come back, and have run long enough, if no disruption budget forbids it;
+//! - no gang whose queue has another gang waiting, and none while machines are on their way for any gang;
 //! - one move at a time, and the same run again only after half an hour, then an hour, up to eight ([`memory`]);
-//! - nobody whose deadline would come nearer than the guard of [`crate::spot`].
+//! - no gang whose deadline would come nearer than the guard of [`crate::spot`].
 
+mod alternative;
+mod candidate;
 mod elsewhere;
+mod line;
 pub mod memory;
 mod movers;
 mod to_spot;
@@ -26,19 +30,18 @@ pub mod worth;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster_model::{Change, ClusterState, GangKey, Node, NodeName, Pod};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Node, NodeName, Pod};
 
-use crate::View;
-use crate::catalogue::OfferKey;
 use crate::claim::Claim;
 use crate::launches::{Release, late_after};
 use crate::memory::Memory;
-use crate::money::money;
-use movers::{Candidate, candidates};
-use worth::{Stakes, Worth};
+use crate::view::View;
+use candidate::Candidate;
+use movers::candidates;
+use worth::Worth;
 
-/// Candidates that are tried at a look: each costs a copy of the state and up to three plans. Those that were tried longest ago
-/// come first.
+/// How many candidates are tried at a look: each costs a copy of the state and up to three plans. Those tried longest
+/// ago come first.
 const TRIES_MAX: usize = 4;
 
 /// Gangs that leave their machines, to go on elsewhere.
@@ -46,24 +49,25 @@ const TRIES_MAX: usize = 4;
 pub struct Move {
     /// The gangs, each whole.
     pub gangs: Vec<GangKey>,
-    /// The nodes that nobody is placed on any more, and that go when they are empty.
+    /// The nodes that take no pods any more, and that go when they are empty.
     pub leaves: Vec<NodeName>,
-    /// Where to and what for, in a sentence without a full stop.
+    /// Where they go and what for, in a sentence without a full stop.
     pub why: String,
     /// What it is expected to save, and to cost.
     pub worth: Worth,
 }
 
-/// What is to be done about runs that could have it cheaper.
+/// What to do about runs that could run for less.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moving {
-    /// Who leaves: one at a time.
+    /// Moves that are decided: one at a time.
     pub moves: Vec<Move>,
     /// Machines that were left and are empty.
     pub releases: Vec<Release>,
 }
 
-/// Follows the last move, and looks for the next. `is_quiet` says that no machines are on their way, nor about to be ordered.
+/// Follows the last move, and looks for the next. `is_quiet` says that no machines are on their way, or about to be
+/// ordered.
 pub fn moves(view: &View<'_>, is_quiet: bool, memory: &mut Memory) -> Moving {
     let releases = memory.moves.follow(view);
     let mut moving = Moving { moves: Vec::new(), releases };
@@ -86,7 +90,7 @@ pub fn moves(view: &View<'_>, is_quiet: bool, memory: &mut Memory) -> Moving {
     moving
 }
 
-/// What would become of a candidate, by the word of the planner and of who buys; `None` if it had better stay.
+/// What would happen to a candidate, according to the planner and `buy`; `None` if it should stay.
 fn consider(
     view: &View<'_>,
     memory: &Memory,
@@ -116,53 +120,28 @@ fn consider(
     })
 }
 
-/// What a candidate could have instead.
-struct Alternative {
-    stakes: Stakes,
-    words: String,
-}
-
-/// The state as it would be: the gangs wait, made anew, and their machines take nobody.
+/// The state as it would be: the gangs wait as new ones, and their machines take no pods.
 fn without(view: &View<'_>, candidate: &Candidate<'_>) -> ClusterState {
     let mut state = view.state.clone();
     state.advance(view.now);
     for node in candidate.leaves.iter().filter_map(|claim| claim.node.as_ref()) {
         if let Some(object) = state.node_object(node).cloned() {
-            state.apply(Change::Node(Node { schedulable: false, ..object }));
+            state.apply(ClusterChange::Node(Node { schedulable: false, ..object }));
         }
     }
     for pod in candidate.movers.iter().flat_map(|mover| &mover.pods) {
-        state.apply(Change::PodGone(pod.key.clone()));
+        state.apply(ClusterChange::PodGone(pod.key.clone()));
     }
     for mover in &candidate.movers {
         let terms = Arc::new(mover.terms_anew());
         for pod in &mover.pods {
-            // Whoever waits already comes before it.
+            // Gangs that wait already come before it.
             let (created, devices, terms) = (view.now, Vec::new(), Arc::clone(&terms));
             let anew = Pod { node: None, started: None, created, devices, terms, ..(*pod).clone() };
-            state.apply(Change::Pod(anew));
+            state.apply(ClusterChange::Pod(anew));
         }
     }
     state
-}
-
-/// Machines in words: how many of which, and what they cost.
-fn in_words(view: &View<'_>, claims: &[&Claim]) -> String {
-    let mut kinds: BTreeMap<&OfferKey, u32> = BTreeMap::new();
-    for claim in claims {
-        *kinds.entry(&claim.offer).or_default() += 1;
-    }
-    let kinds: Vec<String> = kinds.into_iter().map(|(offer, count)| format!("{count} × {offer}")).collect();
-    let price = claims.iter().map(|claim| price_now(view, claim)).sum();
-    format!("{} at {} an hour", kinds.join(", "), money(price))
-}
-
-/// What a machine costs, in millionths per hour: what was paid, or less if its offer costs less by now. So nobody leaves an offer
-/// for the same one, and nobody leaves a machine because others have become dearer.
-fn price_now(view: &View<'_>, claim: &Claim) -> i64 {
-    let machine = view.catalogue.get(&claim.offer.machine);
-    let offer = machine.and_then(|machine| machine.offer(&claim.offer.place));
-    offer.map_or(claim.price_micros, |offer| offer.price_micros.min(claim.price_micros))
 }
 
 #[cfg(test)]

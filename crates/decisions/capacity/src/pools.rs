@@ -1,18 +1,19 @@
-//! Gangs of one: for them Karpenter's own pools buy, as for pods of any scheduler. What is decided here is only for whom: for
-//! those that would start if there were nodes, and not for those that their queue would keep waiting all the same.
+//! Gangs of one: Karpenter's own pools buy for them, as for pods of any scheduler. This module only decides for
+//! which: for those that would start if there were nodes, and not for those that their queue would keep waiting all
+//! the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_model::{Change, ClusterState, GangKey, Node, Pod, ShapeId};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Node, Pod, ShapeId};
 
-use crate::View;
 use crate::buy::admits;
-use crate::catalogue::{Machine, OfferPlace};
+use crate::catalogue::{CatalogueMachine, OfferPlace};
+use crate::view::View;
 
-/// Gangs that are looked at a time: with more, those that wait longest come first anyhow.
+/// How many gangs are looked at at a time: with more, those that wait longest come first.
 const SINGLES_MAX: usize = 4_000;
 
-/// Those of the gangs of one that would start with as many machines as they need. The state has all that is on its way to
+/// The gangs of one that would start with as many machines as they need. The state contains everything on its way to
 /// others.
 pub fn from_pools(state: &ClusterState, view: &View<'_>, singles: &[&GangKey]) -> BTreeSet<GangKey> {
     let singles = &singles[..singles.len().min(SINGLES_MAX)];
@@ -27,7 +28,7 @@ pub fn from_pools(state: &ClusterState, view: &View<'_>, singles: &[&GangKey]) -
     for (pod, count) in shapes.values() {
         let Some((machine, place, each)) = cheapest(view, pod) else { continue };
         for _ in 0..count.div_ceil(each) {
-            tried.apply(Change::Node(node_of_pool(machine, place, &format!("pool-{number}"))));
+            tried.apply(ClusterChange::Node(node_of_pool(machine, place, &format!("pool-{number}"))));
             number += 1;
         }
     }
@@ -40,8 +41,8 @@ pub fn from_pools(state: &ClusterState, view: &View<'_>, singles: &[&GangKey]) -
     starts.filter(|gang| asked.contains(gang)).collect()
 }
 
-/// The machine that costs least for each such pod, where it is, and how many fit on it.
-fn cheapest<'a>(view: &View<'a>, pod: &Pod) -> Option<(&'a Machine, &'a OfferPlace, u64)> {
+/// The machine that costs least for each such pod, where it is, and how many pods fit on it.
+fn cheapest<'a>(view: &View<'a>, pod: &Pod) -> Option<(&'a CatalogueMachine, &'a OfferPlace, u64)> {
     let offers =
         view.catalogue.values().flat_map(|machine| machine.offers.iter().map(move |offer| (machine, offer)));
     let fitting = offers.filter_map(|(machine, offer)| {
@@ -60,13 +61,13 @@ fn cheapest<'a>(view: &View<'a>, pod: &Pod) -> Option<(&'a Machine, &'a OfferPla
     best.map(|(machine, offer, each)| (machine, &offer.place, each))
 }
 
-/// A pool's taints are its own, and whether pods tolerate them is Karpenter's affair.
-fn node_of_pool(machine: &Machine, place: &OfferPlace, name: &str) -> Node {
+/// A pool has its own taints, and Karpenter decides whether pods tolerate them.
+fn node_of_pool(machine: &CatalogueMachine, place: &OfferPlace, name: &str) -> Node {
     Node { taints: Vec::new(), ..machine.node(place, name, "") }
 }
 
 /// How many such pods fit on a machine.
-fn times(machine: &Machine, pod: &Pod) -> u64 {
+fn times(machine: &CatalogueMachine, pod: &Pod) -> u64 {
     let (room, asked) = (&machine.room, &pod.requests);
     let by = |has: i64, asks: i64| if asks <= 0 { i64::MAX } else { has / asks };
     let fits = by(room.gpus, asked.gpus)

@@ -1,6 +1,7 @@
-//! Machines that were bought for a gang are kept for it: they bear its taint, which its pods tolerate and no others do.
+//! Machines that were bought for a gang are kept for it: they have its taint, which its pods tolerate and no others
+//! do.
 //!
-//! The toleration is the planner's alone: pods do not write it, so that a gang's pods are like those of others for as long as
+//! Only the planner adds the toleration: pods do not write it, so a gang's pods are like those of others as long as
 //! nothing is bought for it.
 
 use std::sync::Arc;
@@ -9,12 +10,12 @@ use api_types::launch::gang_mark;
 use api_types::names::FOR_GANG_TAINT;
 use cluster_model::{GangKey, Node, Pod, Toleration};
 
-/// What the taint of a gang's machines says.
+/// The taint of a gang's machines.
 pub fn mark(gang: &GangKey) -> String {
     gang_mark(&gang.namespace, &gang.name)
 }
 
-/// Whose machine a node is, as its taint says.
+/// The gang that a node is for, as its taint says.
 pub fn reserved_for(node: &Node) -> Option<&Arc<str>> {
     node.taints.iter().find(|taint| &*taint.key == FOR_GANG_TAINT).map(|taint| &taint.value)
 }

@@ -3,14 +3,31 @@
 use std::sync::Arc;
 
 use api_types::machine_type::{CapacityType, NodeClassReference};
-use cluster_model::{Change, ClusterState, GangKey, Pod, PodKey, Queue, Resources, Toleration};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Pod, PodKey, Queue, Resources, Toleration};
 use jiff::Timestamp;
+use placement::Policy;
 
-use crate::catalogue::{Catalogue, Machine, Offer, OfferKey, OfferPlace};
+use crate::caps::{Buying, Cap};
+use crate::catalogue::{Catalogue, CatalogueMachine, Offer, OfferKey, OfferPlace};
 use crate::claim::{Claim, Launch, LaunchKey, Purpose};
 use crate::memory::{Memory, Ordered};
+use crate::view::View;
 
 pub const BOOT_SECONDS: u32 = 60;
+
+/// Without caps.
+static UNBOUNDED: Buying = Buying { stopped: None, cap: Cap { machines: None, per_hour_micros: None } };
+
+/// A view without caps.
+pub fn view<'a>(
+    state: &'a ClusterState,
+    policy: &'a Policy,
+    catalogue: &'a Catalogue,
+    claims: &'a [Claim],
+    now: Timestamp,
+) -> View<'a> {
+    View { state, policy, catalogue, claims, buying: &UNBOUNDED, now }
+}
 
 pub fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -25,13 +42,13 @@ pub fn offer_key(machine: &str, zone: &str) -> OfferKey {
 }
 
 /// A machine with 8 GPUs, on demand in zones a and b, at 10 and 11 an hour.
-pub fn machine(name: &str) -> Machine {
+pub fn machine(name: &str) -> CatalogueMachine {
     let offer = |zone, price: i64| Offer {
         place: place(zone, CapacityType::OnDemand),
         price_micros: price * crate::catalogue::MICROS,
         most: None,
     };
-    Machine {
+    CatalogueMachine {
         name: name.into(),
         instance_type: format!("{name}.8x").into(),
         gpu_type: Some("H100".into()),
@@ -39,14 +56,17 @@ pub fn machine(name: &str) -> Machine {
         boot_seconds: BOOT_SECONDS,
         idle_seconds: 300,
         spares: 0,
+        cap: Cap::default(),
         offers: vec![offer("a", 10), offer("b", 11)],
         node_class: NodeClassReference { group: "g".into(), kind: "K".into(), name: "n".into() },
         node_pool: None,
+        generation: None,
+        real_room: None,
     }
 }
 
 /// The same, and as spot in both zones, at 3 and 4 an hour.
-pub fn spot_machine(name: &str) -> Machine {
+pub fn spot_machine(name: &str) -> CatalogueMachine {
     let mut machine = machine(name);
     machine.offers.extend([("a", 3), ("b", 4)].map(|(zone, price)| Offer {
         place: place(zone, CapacityType::Spot),
@@ -64,12 +84,12 @@ pub fn lose(memory: &mut Memory, offer: &OfferKey, now: i64) {
     let mut claims = claims(&launch);
     boot(&mut state, &catalogue, &mut claims[0]);
     let pod = members("lost", 1, 8).remove(0);
-    state.apply(Change::Pod(Pod { node: claims[0].node.clone(), ..pod }));
+    state.apply(ClusterChange::Pod(Pod { node: claims[0].node.clone(), ..pod }));
     memory.look(&state, &claims, at(now));
     memory.look(&state, &[], at(now + 1));
 }
 
-pub fn catalogue(machines: impl IntoIterator<Item = Machine>) -> Catalogue {
+pub fn catalogue(machines: impl IntoIterator<Item = CatalogueMachine>) -> Catalogue {
     machines.into_iter().map(|machine| (Arc::clone(&machine.name), machine)).collect()
 }
 
@@ -77,7 +97,7 @@ pub fn gang(name: &str) -> GangKey {
     GangKey::new("team", name)
 }
 
-/// Members with so many GPUs each, in queue `queue`.
+/// Members with this many GPUs each, in queue `queue`.
 pub fn members(name: &str, members: u32, gpus: i64) -> Vec<Pod> {
     let member = |index: u32| {
         let key = PodKey::new("team", format!("{name}-{index}"), format!("{name}-{index}"));
@@ -101,17 +121,18 @@ pub fn members(name: &str, members: u32, gpus: i64) -> Vec<Pod> {
 /// A state with these pods, and a queue that is open to them.
 pub fn state(pods: impl IntoIterator<Item = Pod>) -> ClusterState {
     let mut state = ClusterState::default();
-    state.apply(Change::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("queue") }));
+    state.apply(ClusterChange::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("queue") }));
     for pod in pods {
-        state.apply(Change::Pod(pod));
+        state.apply(ClusterChange::Pod(pod));
     }
     state
 }
 
-/// A launch of so many machines in zone a, decided at second `number`.
+/// A launch of this many machines in zone a, decided at second `number`.
 pub fn launch(name: &str, number: i64, size: usize) -> Launch {
     Launch {
         key: LaunchKey { purpose: Purpose::Gang(gang(name)), number },
+        queue: Some("queue".into()),
         machines: vec![(offer_key("h100", "a"), 10_000_000); size],
         ready_by: at(number + i64::from(BOOT_SECONDS)),
         price_micros: 10_000_000 * i64::try_from(size).unwrap(),
@@ -131,6 +152,7 @@ pub fn claims(launch: &Launch) -> Vec<Claim> {
     let claim = |(index, (offer, price_micros)): (usize, &(OfferKey, i64))| Claim {
         name: launch.claim_name(index),
         launch: launch.key.clone(),
+        queue: launch.queue.clone(),
         of,
         offer: offer.clone(),
         price_micros: *price_micros,
@@ -150,7 +172,7 @@ pub fn boot(state: &mut ClusterState, catalogue: &Catalogue, claim: &mut Claim) 
     let mark = claim.launch.mark().unwrap_or_default();
     let mut node = machine.node(&claim.offer.place, &*claim.name, &mark);
     node.labels.insert(api_types::names::LAUNCH_LABEL.into(), claim.launch.name().into());
-    state.apply(Change::Node(node));
+    state.apply(ClusterChange::Node(node));
     (claim.node, claim.ready) = (Some((&*claim.name).into()), true);
 }
 
@@ -160,7 +182,7 @@ pub fn open(state: &mut ClusterState, catalogue: &Catalogue, claims: &[Claim]) {
         let mut node = catalogue[&claim.offer.machine].node(&claim.offer.place, &*claim.name, "");
         node.taints.retain(|taint| &*taint.key != api_types::names::FOR_GANG_TAINT);
         node.labels.insert(api_types::names::LAUNCH_LABEL.into(), claim.launch.name().into());
-        state.apply(Change::Node(node));
+        state.apply(ClusterChange::Node(node));
     }
 }
 

@@ -1,4 +1,4 @@
-//! One account is one node name on one day, UTC: everything that was used there, and what nobody used.
+//! One account is one node name on one day, UTC: everything that was used there, and everything that was idle.
 
 use crate::money::Amount;
 use crate::time::{Day, Moment};
@@ -12,18 +12,18 @@ pub struct Account {
     pub day: Day,
 }
 
-/// What a node-second was good for. Every one has exactly one class.
+/// What a node-second was used for. Each has exactly one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// The pod's containers run.
     Productive,
-    /// The pod has its GPUs and does not run yet: images, volumes.
+    /// The pod has its GPUs and does not run yet: images and volumes are being fetched.
     Starting,
     /// The containers ran, and what they did is in no checkpoint that a later attempt loaded.
     Lost,
     /// The machine was bought, and is not open to pods yet.
     NodeStarting,
-    /// Nobody holds it.
+    /// No pod holds it.
     NodeIdle,
 }
 
@@ -33,7 +33,7 @@ impl Class {
         [Self::Productive, Self::Starting, Self::Lost, Self::NodeStarting, Self::NodeIdle];
 }
 
-/// Who or what a line is about.
+/// What a line is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// A pod, by UID.
@@ -42,7 +42,7 @@ pub enum Subject {
     Idle,
 }
 
-/// Who is charged; all empty for idle nodes and for spares that start.
+/// What is charged; all empty for idle nodes and for spares that start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attribution {
     /// The tenant.
@@ -62,23 +62,23 @@ pub struct Attribution {
 /// What was used from one moment to another, at one price. Half-open: `[from, to)`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line {
-    /// About whom.
+    /// What it is about.
     pub subject: Subject,
     /// Which life of the node.
     pub node_uid: String,
-    /// What for.
+    /// What it was used for.
     pub class: Class,
     /// The first second.
     pub from: Moment,
     /// The first second after.
     pub to: Moment,
-    /// GPUs held, or idle; below zero where pods hold more than the node has.
+    /// GPUs held, or idle; below zero if pods hold more than the node has.
     pub gpus: i64,
-    /// Who is charged.
+    /// What is charged.
     pub attribution: Attribution,
-    /// Cost per second; `None` if the node has no price then, which is an error that people must mend.
+    /// Cost per second; `None` if the node had no price then, which is an error that people must fix.
     pub rate: Option<Amount>,
-    /// What a second would have cost more on demand: above zero only on spot machines that we bought.
+    /// How much more a second would have cost on demand: above zero only on spot machines that we bought.
     pub saved_rate: Amount,
 }
 
@@ -89,7 +89,7 @@ pub struct OpenLine {
     pub line: Line,
 }
 
-/// Something that must not be, told to people and never smoothed over.
+/// Something that must not happen. It is shown to people and never smoothed over.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Problem {
     /// Pods hold more of the node than it has: its idle line is negative.
@@ -107,19 +107,20 @@ pub enum Problem {
     },
 }
 
-/// The account as it stands at a moment.
+/// The account at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fold {
-    /// Will not change unless something new is learnt about the past.
+    /// It will not change unless something new is learned about the past.
     pub closed: Vec<Line>,
-    /// Goes on.
+    /// It continues.
     pub open: Vec<OpenLine>,
     /// What is wrong.
     pub problems: Vec<Problem>,
 }
 
 impl Attribution {
-    /// Joins two words on who is charged. They never differ but in how much they tell; if they did, the greater would count.
+    /// Joins two reports on what is charged. They differ only in how much they say; if they contradicted each other,
+    /// the greater would count.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         Self {
@@ -149,13 +150,13 @@ impl Line {
         self.rate.map(|rate| rate * self.seconds())
     }
 
-    /// What it would have cost more on demand.
+    /// How much more it would have cost on demand.
     pub fn saved(&self) -> Amount {
         self.saved_rate * self.seconds()
     }
 
-    /// Whether it would not have been without an interruption: work that was lost, and what starts once more, in an attempt
-    /// that is not the first.
+    /// Whether it exists only because of an interruption: work that was lost, or a repeated start, in an attempt that
+    /// is not the first.
     pub fn is_of_interruption(&self) -> bool {
         let is_again = self.attribution.attempt.is_some_and(|attempt| attempt > 1);
         match self.class {

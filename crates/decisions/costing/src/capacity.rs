@@ -1,4 +1,4 @@
-//! What a node has to give, second by second, and what a part of it costs.
+//! What a node can give, second by second, and what a part of it costs.
 
 use std::ops::AddAssign;
 
@@ -25,14 +25,14 @@ pub(crate) struct Capacity {
     saved: Amount,
 }
 
-/// What pods hold of a node; or, as a difference, what one of them takes or gives back.
+/// What pods hold of a node; or, as a difference, what one pod takes or gives back.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Held {
     pub(crate) gpus: i64,
     cpu_millis: i64,
 }
 
-/// What nobody holds. Below zero where pods hold more than there is.
+/// What no pod holds. Below zero if pods hold more than there is.
 pub(crate) struct Left {
     pub(crate) gpus: i64,
     pub(crate) rate: Option<Amount>,
@@ -51,13 +51,13 @@ impl Capacity {
         self.rate.map(|rate| self.part_of(rate, held))
     }
 
-    /// What a pod's part would cost more per second on demand.
+    /// How much more a pod's part would cost per second on demand.
     pub(crate) fn saved_share(&self, held: Held) -> Amount {
         self.part_of(self.saved, held)
     }
 
-    /// Whole units of money for each unit of capacity: what does not divide stays with what nobody holds, so that parts and
-    /// rest are exactly the whole.
+    /// Whole units of money for each unit of capacity. The remainder of the division stays with what no pod holds, so
+    /// that the parts and the rest are exactly the whole.
     fn part_of(&self, rate: Amount, held: Held) -> Amount {
         let (units, held) = self.shared(held);
         if units > 0 { Amount(rate.0.div_euclid(i128::from(units))) * held } else { Amount::ZERO }
@@ -73,7 +73,7 @@ impl Capacity {
         }
     }
 
-    /// A node is shared by its GPUs, one without GPUs by its CPU: how many units there are, and how many are held.
+    /// A node is shared by its GPUs, a node without GPUs by its CPU: how many units there are, and how many are held.
     fn shared(&self, held: Held) -> (i64, i64) {
         if self.gpus > 0 { (i64::from(self.gpus), held.gpus) } else { (self.cpu_millis, held.cpu_millis) }
     }
@@ -101,7 +101,7 @@ impl AddAssign for Held {
 pub(crate) fn stretches(life: &Life<'_>, prices: &PriceBook, from: Moment, to: Moment) -> Vec<Stretch> {
     let mut changes = life.node.shape_changes();
     if changes.is_empty() {
-        // Nothing was ever seen of it: it has no price, and its seconds are on a line that says so.
+        // It was never seen: it has no price, and its seconds are on a line that says so.
         changes.push((life.from, NodeShape::default()));
     }
     let bought = life.node.bought.as_ref();

@@ -1,4 +1,4 @@
-//! From what is known to lines.
+//! From records to lines.
 //!
 //! ```text
 //!   node records ─► lives ─► stretches (what the node has and costs) ─┬─► lines of pods ──┐
@@ -9,9 +9,9 @@
 //! A pod's use is cut where a life ends, and goes on in the next life of that name if the pod is still there: a kubelet
 //! that registers its node again keeps its pods.
 //!
-//! Only what lies within the day and before `now` is on a line. A line is as long as it can be: it ends where its
-//! class, its GPUs or its rate changes, at midnight and at `now`, and nowhere else. So what says nothing new cuts
-//! nothing, and no closed line changes because time goes on.
+//! Only what is within the day and before `now` is on a line. A line is as long as it can be: it ends where its
+//! class, its GPUs or its rate changes, at midnight and at `now`, and nowhere else. So news that changes nothing cuts
+//! nothing, and no closed line changes because time passes.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,15 @@ use crate::capacity::{Held, Stretch, stretches};
 use crate::lives::lives;
 use crate::money::Amount;
 use crate::price::PriceBook;
-use crate::purchase::{Purchase, Start};
+use crate::purchase::{MachineStart, Purchase};
 use crate::record::{End, NodeRecord, PodRecord};
 use crate::time::Moment;
 
-/// Everything that is known about an account, as lines. `nodes` are the lives of the account's node, `pods` those that
-/// were ever on it. What lies outside of the day is ignored, but for this: a pod's certain end, on whatever day, shows
-/// that a node whose end is provisional was there until then. Closed is what ended before `now`; what goes on is open.
-/// Closed and open lines together are exactly the node's seconds in the day before `now`, times its price.
+/// Everything that is known about an account, as lines. `nodes` are the lives of the account's node, `pods` those
+/// that were ever on it. What is outside the day is ignored, with one exception: a pod's certain end, on whatever
+/// day, shows that a node whose end is provisional was there until then. Lines that ended before `now` are closed;
+/// lines that continue are open. Closed and open lines together are exactly the node's seconds in the day before
+/// `now`, times its price.
 pub fn fold(
     account: &Account,
     nodes: &[NodeRecord],
@@ -46,7 +47,7 @@ pub fn fold(
     let mut uses: Vec<Vec<Use<'_>>> = lives.iter().map(|_| Vec::new()).collect();
     for pod in pods {
         let end = pod.ended.map(End::at);
-        // Before its first life and between two of them it is outside. With its last life it ends.
+        // Before the node's first life and between two lives, the pod is outside. With the last life it ends.
         let mut outside = Vec::new();
         let mut outside_from = pod.scheduled_at;
         for (life, uses) in lives.iter().zip(&mut uses) {
@@ -77,14 +78,14 @@ pub fn fold(
     fold
 }
 
-/// The part of the account's day that lies before the fold's `now`.
+/// The part of the account's day that is before the fold's `now`.
 struct Window {
     from: Moment,
     to: Moment,
     day_is_over: bool,
 }
 
-/// A part of the day. It goes on if only `now` cut it.
+/// A part of the day. It continues if only `now` cut it.
 #[derive(Clone, Copy)]
 struct Span {
     from: Moment,
@@ -108,12 +109,12 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether it is nothing at all, as what is left of a node that is held whole.
+    /// Whether it is nothing at all, such as the rest of a node that is held whole.
     fn is_nothing(&self) -> bool {
         (self.gpus, self.rate, self.saved_rate) == (0, Some(Amount::ZERO), Amount::ZERO)
     }
 
-    /// Whether the other one only goes on with it.
+    /// Whether the next piece only continues it.
     fn is_continued_by(&self, next: &Self) -> bool {
         let what = |it: &Self| (it.class, it.gpus, it.rate, it.saved_rate);
         self.to == next.from && what(self) == what(next)
@@ -129,7 +130,7 @@ impl Window {
 }
 
 impl Fold {
-    /// Takes the pieces of one subject as lines: a pod's, or what is left of the node.
+    /// Takes the pieces of one subject as lines: of a pod, or of the rest of the node.
     fn take(&mut self, pieces: &[Piece], span: Span, node: &NodeRecord, pod: Option<&PodRecord>) {
         for piece in pieces {
             if pod.is_none() && piece.is_nothing() {
@@ -198,7 +199,8 @@ fn pod_pieces(used: &Use<'_>, stretches: &[Stretch]) -> Vec<Piece> {
     pieces
 }
 
-/// What nobody holds, from each change of what is held to the next: starting until the machine is open to pods, then idle.
+/// What no pod holds, from each change of what is held to the next: starting until the machine is open to pods, then
+/// idle.
 fn idle_pieces(
     node: &NodeRecord,
     uses: &[Use<'_>],
@@ -206,7 +208,7 @@ fn idle_pieces(
     problems: &mut Vec<Problem>,
 ) -> Vec<Piece> {
     let start = node.bought.as_ref().and_then(|bought| bought.start.as_ref());
-    let opens = start.map_or(node.created_at, Start::until);
+    let opens = start.map_or(node.created_at, MachineStart::until);
     let mut changes: BTreeMap<Moment, Held> = BTreeMap::new();
     for Use { pod, span } in uses {
         *changes.entry(span.from).or_default() += Held::by(pod);
@@ -238,7 +240,7 @@ fn idle_pieces(
     pieces
 }
 
-/// Adds a piece, unless it is empty; if it only goes on with the last one, as part of that.
+/// Adds a piece, unless it is empty. A piece that only continues the last one becomes part of it.
 fn add(pieces: &mut Vec<Piece>, piece: Piece) {
     if piece.from >= piece.to {
         return;

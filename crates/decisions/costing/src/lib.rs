@@ -1,4 +1,4 @@
-//! What was used, and what it costs. Exactly: integers from the first second to the last total.
+//! What was used, and what it costs, exactly: integers from the first second to the last total.
 //!
 //! ```text
 //!   watch ─► records ──────────┐
@@ -9,11 +9,12 @@
 //! ```
 //!
 //! Closed and open lines of a node together are always its seconds times its price. It never reads a clock, never
-//! rounds, never clamps, and never guesses a price: what has none is a line without an amount.
+//! rounds, never clamps, and never guesses a price: use without a price is a line without an amount.
 
 pub mod account;
 mod capacity;
 pub mod fold;
+mod known;
 mod lives;
 pub mod money;
 pub mod posting;
@@ -27,6 +28,6 @@ pub use fold::fold;
 pub use money::{Amount, HourlyPrice};
 pub use posting::{Posting, post};
 pub use price::{CapacityType, Price, PriceBook, PriceUnit};
-pub use purchase::{Purchase, Start};
+pub use purchase::{MachineStart, Purchase};
 pub use record::{End, NodeRecord, NodeShape, PodRecord};
 pub use time::{Day, Moment};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Neg, Sub};
 
+use api_types::price::{self, MICROS};
 use rust_decimal::Decimal;
 
 /// An amount of money, counted in 1 / (3600 × [`SHARES`]) of a millionth of the currency's unit. So a price per hour
@@ -23,45 +24,24 @@ pub const SHARES: i128 = 2_882_880;
 /// [`Amount`] units of one unit of the currency.
 pub const UNITS_PER_CURRENCY: i128 = 1_000_000 * 3_600 * SHARES;
 
-/// What [`HourlyPrice`] counts in: millionths.
-const MICROS: i64 = 1_000_000;
-/// The highest price for an hour. Times a node's GPUs it is below 2⁶³ millionths (see `PriceBook::at`), which is 2.7 × 10²⁵
-/// units a second: an `i128` holds 200,000 years of it.
-const PRICE_MAX: HourlyPrice = HourlyPrice(1_000_000 * MICROS);
-/// Digits before and after the point, as the schema of price sheets has them.
-const WHOLE_DIGITS_MAX: usize = 7;
-const DECIMALS_MAX: usize = 6;
-
 impl Amount {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
     /// As a decimal of the currency, rounded half to even to six places: for people, never for sums.
     pub fn to_decimal(self) -> Decimal {
-        // Always fits: the largest has 1.7 × 10³⁸ / 1.04 × 10¹⁰ = 1.6 × 10²⁸ millionths, a decimal 7.9 × 10²⁸.
+        // This always fits: the largest has 1.7 × 10³⁸ / 1.04 × 10¹⁰ = 1.6 × 10²⁸ millionths, a decimal 7.9 × 10²⁸.
         Decimal::from_i128_with_scale(divide_half_even(self.0, UNITS_PER_CURRENCY / i128::from(MICROS)), 6)
     }
 }
 
 impl HourlyPrice {
-    /// Reads `"98.32"`: at least 0, at most six decimals, at most 1,000,000. No sign, no exponent, no space.
+    /// Reads `"98.32"`, as every object writes a price: see [`api_types::price::PATTERN`]. The highest is a million.
+    /// Times a node's GPUs it is below 2⁶³ millionths (see `PriceBook::at`), which is 2.7 × 10²⁵ units a second: an
+    /// `i128` can hold 200,000 years of that.
     pub fn parse(text: &str) -> Result<Self, InvalidPrice> {
-        let invalid = || InvalidPrice(text.chars().take(ECHOED_MAX).collect());
-        let (whole, decimals) = match text.split_once('.') {
-            Some((whole, decimals)) if !decimals.is_empty() => (whole, decimals),
-            Some(_) => return Err(invalid()),
-            None => (text, ""),
-        };
-        if whole.is_empty() || whole.len() > WHOLE_DIGITS_MAX || decimals.len() > DECIMALS_MAX {
-            return Err(invalid());
-        }
-        // Appending the decimals, filled up to six with zeros, multiplies by a million.
-        let digits = format!("{whole}{decimals:0<DECIMALS_MAX$}");
-        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(invalid());
-        }
-        let price = Self(digits.parse().map_err(|_| invalid())?);
-        if price > PRICE_MAX { Err(invalid()) } else { Ok(price) }
+        let micros = price::micros(text);
+        micros.map(Self).ok_or_else(|| InvalidPrice(text.chars().take(ECHOED_MAX).collect()))
     }
 
     /// What one second costs.
@@ -70,10 +50,10 @@ impl HourlyPrice {
     }
 }
 
-/// Of a text that is no price, so much is said again.
+/// How much of a text that is not a price is repeated.
 const ECHOED_MAX: usize = 64;
 
-/// The nearest whole quotient, of two equally near ones the even one. `divisor` is above zero.
+/// The nearest whole quotient; of two equally near ones, the even one. `divisor` is above zero.
 fn divide_half_even(dividend: i128, divisor: i128) -> i128 {
     let (floor, rest) = (dividend.div_euclid(divisor), dividend.rem_euclid(divisor));
     match (rest * 2).cmp(&divisor) {
@@ -133,5 +113,7 @@ impl fmt::Display for Amount {
 
 /// Not a price.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no price: write a decimal from 0 to 1000000 with at most six decimals, for example 2.99")]
+#[error(
+    "`{0}` is not a price: write a decimal from 0 to 1000000 with at most six decimals, for example 2.99"
+)]
 pub struct InvalidPrice(pub String);

@@ -1,4 +1,4 @@
-//! The ledger is only ever added to. What turns out wrong is reversed, and the right line added.
+//! The ledger only grows. A wrong line is reversed, and the right line added.
 
 use std::cmp::Ordering;
 
@@ -9,11 +9,11 @@ use crate::account::Line;
 pub enum Posting {
     /// The line counts.
     Charge(Line),
-    /// An earlier charge of exactly this line counts no more.
+    /// An earlier charge of exactly this line does not count any more.
     Reverse(Line),
 }
 
-/// What must be added so that `net` becomes `closed`: nothing if it is so already. Reversals first, each kind in the
+/// What must be added so that `net` becomes `closed`: nothing if they are equal. Reversals first, each kind in the
 /// order of lines. `net` holds the lines that are charged and not reversed; both may hold a line several times.
 pub fn post(net: &[Line], closed: &[Line]) -> Vec<Posting> {
     let (net, closed) = (sorted(net), sorted(closed));

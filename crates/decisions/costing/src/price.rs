@@ -33,7 +33,7 @@ pub struct Price {
     pub unit: PriceUnit,
     /// How much.
     pub price: HourlyPrice,
-    /// From when on.
+    /// When it comes into force.
     pub from: Moment,
 }
 
@@ -50,14 +50,14 @@ impl PriceBook {
         Self { prices }
     }
 
-    /// The price of a whole node of this shape at a moment: of the entries that match and are in force, the one
-    /// that asks for most (instance type before GPU type before capacity type), then the one in force since
-    /// latest, then the first by sheet name. `None` if there is none.
+    /// The price of a whole node of this shape at a moment. Of the entries that match and are in force, the most
+    /// specific counts (instance type before GPU type before capacity type), then the one that came into force last,
+    /// then the first by sheet name. `None` if there is none.
     pub fn at(&self, shape: &NodeShape, at: Moment) -> Option<HourlyPrice> {
         let price = self.prices.iter().find(|price| price.from <= at && price.matches(shape))?;
         match price.unit {
             PriceUnit::Node => Some(price.price),
-            // More than can be counted (9 million GPUs at the highest price) is not known rather than cut off.
+            // An amount too large to count (9 million GPUs at the highest price) is unknown, and not cut off.
             PriceUnit::Gpu => price.price.0.checked_mul(i64::from(shape.gpus)).map(HourlyPrice),
         }
     }
@@ -80,8 +80,8 @@ impl Price {
             && asks(&self.capacity_type, Some(&shape.capacity_type))
     }
 
-    /// The less, the sooner it counts. What follows the sheet's name only makes the order total, so that a sheet
-    /// that contradicts itself has one meaning.
+    /// The lowest counts first. What follows the sheet's name only makes the order total, so that a sheet that
+    /// contradicts itself has one meaning.
     fn precedence(&self) -> impl Ord + '_ {
         let asked = (self.instance_type.is_some(), self.gpu_type.is_some(), self.capacity_type.is_some());
         let what = (&self.instance_type, &self.gpu_type, &self.capacity_type);

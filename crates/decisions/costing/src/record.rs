@@ -1,15 +1,16 @@
-//! What is known of a pod's and a node's use. Records of the same pod are joined: in any order and any number, the
-//! result is the same, so a replayed, repeated or late event changes nothing that is right.
+//! What is known about the use of pods and nodes. Records of the same pod are joined: the result does not depend on
+//! their order or number, so a replayed, repeated or late event changes nothing that is right.
 
+use crate::known::join_known;
 use crate::purchase::Purchase;
 use crate::time::Moment;
 
 /// When something ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
-    /// Taken for its end until the true one is known: it vanished while nobody looked.
+    /// Taken as its end until the true one is known: it vanished while nothing watched.
     Provisional(Moment),
-    /// Told by the object itself, or seen.
+    /// Reported by the object itself, or seen.
     Certain(Moment),
 }
 
@@ -30,7 +31,7 @@ pub struct PodRecord {
     pub attempt: Option<u32>,
     /// The queue that is charged.
     pub queue: Option<String>,
-    /// Who submitted the Run.
+    /// The user who submitted the Run.
     pub user: Option<String>,
     /// GPUs it holds.
     pub gpus: u32,
@@ -42,12 +43,12 @@ pub struct PodRecord {
     pub started_at: Option<Moment>,
     /// When its last container ended.
     pub ended: Option<End>,
-    /// From when on what it did was lost: a later attempt of its Run has begun from a checkpoint of that time.
+    /// When its work begins to be lost: a later attempt of its Run has begun from a checkpoint of that time.
     pub lost_from: Option<Moment>,
 }
 
-/// One life of a node: another node of the same name is another record. So is a machine that was bought, for as long as no
-/// Node stands for it: under the name and the UID of its claim.
+/// One life of a node: another node of the same name is another record. So is a machine that was bought, as long as
+/// no Node stands for it: under the name and the UID of its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecord {
     /// Its UID.
@@ -56,13 +57,13 @@ pub struct NodeRecord {
     pub name: String,
     /// Its creation.
     pub created_at: Moment,
-    /// What it was seen to be, and when; ordered, never empty. Kept as seen, because a join that forgets what looks
-    /// redundant depends on the order of joins; [`NodeRecord::shape_changes`] reads it. It grows with each entry
-    /// that is joined, so record an observation only if it is [`NodeRecord::is_news`].
+    /// What it was seen to be, and when; ordered, never empty. Nothing is dropped, because a join that forgets what
+    /// looks redundant would depend on the order of joins; [`NodeRecord::shape_changes`] reads it. It grows with each
+    /// entry that is joined, so record an observation only if it is [`NodeRecord::is_news`].
     pub shapes: Vec<(Moment, NodeShape)>,
     /// When it was gone.
     pub ended: Option<End>,
-    /// How it was bought, if we bought it: its price is then what was paid, and no price sheet counts.
+    /// How it was bought, if we bought it: then its price is what was paid, and no price sheet counts.
     pub bought: Option<Purchase>,
 }
 
@@ -71,7 +72,7 @@ pub struct NodeRecord {
 pub struct NodeShape {
     /// For example `p5.48xlarge`.
     pub instance_type: Option<String>,
-    /// `on-demand`, `spot`, `reserved`; `on-premises` where no label says.
+    /// `on-demand`, `spot`, `reserved`; `on-premises` if no label says.
     pub capacity_type: String,
     /// For example `H100`.
     pub gpu_type: Option<String>,
@@ -89,7 +90,7 @@ impl End {
         }
     }
 
-    /// Certain before provisional; of two certain ones the later (another container ended), of two provisional ones
+    /// Certain before provisional; of two certain ends the later (another container ended), of two provisional ones
     /// the earlier.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
@@ -103,9 +104,9 @@ impl End {
 }
 
 impl PodRecord {
-    /// Joins what was known with what is said now, of the same pod: earliest start; ends as [`End::join`] has it;
-    /// what was lost stays lost. What names the pod never differs; if it did, the greater would count, whoever says it first. Commutative,
-    /// associative, idempotent.
+    /// Joins what was known with what is reported now, of the same pod: earliest start; ends as in [`End::join`];
+    /// lost work stays lost. What names the pod never differs; if it did, the greater would count, in any order.
+    /// Commutative, associative, idempotent.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         Self {
@@ -128,8 +129,8 @@ impl PodRecord {
 }
 
 impl NodeRecord {
-    /// Joins what was known with what is said now, of the same node: earliest creation, everything that was seen,
-    /// ends as [`End::join`] has it, and what was told of its purchase. Commutative, associative, idempotent.
+    /// Joins what was known with what is reported now, of the same node: earliest creation, everything that was seen,
+    /// ends as in [`End::join`], and what is known about its purchase. Commutative, associative, idempotent.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         let mut shapes = self.shapes;
@@ -146,7 +147,7 @@ impl NodeRecord {
         }
     }
 
-    /// Takes in what is said of its purchase. Returns whether that is news.
+    /// Takes in a report on its purchase. Returns whether that is news.
     pub fn learn_purchase(&mut self, said: Option<Purchase>) -> bool {
         let joined = join_known(self.bought.clone(), said, Purchase::join);
         let is_news = joined != self.bought;
@@ -154,9 +155,9 @@ impl NodeRecord {
         is_news
     }
 
-    /// What it is, from when on: the first from `created_at`, neighbours different. GPUs that vanish for a while (a
-    /// device plugin restarts) stay: a shape's counts never fall below an earlier one's. Of two shapes that were
-    /// seen in the same second, the greater is taken for the later.
+    /// What it is, and since when: the first from `created_at`, neighbours different. GPUs that vanish for a while (a
+    /// device plugin restarts) stay: a shape's counts never fall below an earlier one's. Of two shapes that were seen
+    /// in the same second, the greater counts as the later.
     pub fn shape_changes(&self) -> Vec<(Moment, NodeShape)> {
         let mut seen: Vec<_> = self.shapes.iter().collect();
         seen.sort_unstable();
@@ -179,7 +180,7 @@ impl NodeRecord {
         changes
     }
 
-    /// Whether to have seen this shape at this moment changes anything.
+    /// Whether seeing this shape at this moment changes anything.
     pub fn is_news(&self, at: Moment, shape: &NodeShape) -> bool {
         let changes = self.shape_changes();
         let known = changes.iter().rfind(|(from, _)| *from <= at).or(changes.first());
@@ -194,12 +195,5 @@ impl NodeShape {
             cpu_millis: self.cpu_millis.max(earlier.cpu_millis),
             ..self.clone()
         }
-    }
-}
-
-pub(crate) fn join_known<T>(one: Option<T>, other: Option<T>, join: impl Fn(T, T) -> T) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(join(one, other)),
-        (one, other) => one.or(other),
     }
 }

@@ -1,17 +1,17 @@
-//! What one question costs, at the size we are made for: the copy of the state (which the planning thread pays),
-//! its end, the snapshot as text, and the forecast and the what-ifs (which a thread of its own pays).
+//! What one question costs, at the sizes that we support: the copy of the state and its end (which the planning
+//! thread pays), the snapshot as text, and the forecast and the what-ifs (which a thread of its own pays).
 //!
 //! ```text
 //! cargo run --release -p forecast --example ask_time [NODES] [PODS]
 //! ```
 //!
-//! Times are processor time, where the system tells it: other things may run on the machine.
+//! Times are processor time if the system reports it, because other processes may run on the machine.
 
 #![allow(clippy::disallowed_methods, reason = "the clock is what this is for; the crate itself has none")]
 
 use std::time::{Duration, Instant};
 
-use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
 use forecast::{Arrivals, Calibration, Draws, Known};
 use jiff::Timestamp;
 use placement::Policy;
@@ -52,13 +52,13 @@ fn main() {
     );
 }
 
-/// Full nodes, with many small pods beside, and gangs that wait.
+/// Full nodes, with many small pods on others, and gangs that wait.
 fn cluster(nodes: usize, pods: usize) -> ClusterState {
     let mut state = ClusterState::default();
     state.advance(at(NOW));
-    state.apply(Change::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("queue") }));
+    state.apply(ClusterChange::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("queue") }));
     for number in 0..nodes {
-        state.apply(Change::Node(Node {
+        state.apply(ClusterChange::Node(Node {
             gpu_type: Some("H100".into()),
             allocatable: Resources { gpus: 8, cpu_millis: 192_000, memory_bytes: 2 << 40, pods: 250 },
             topology: vec![format!("zone-{}", number / 1_000).into(), format!("rack-{}", number / 8).into()],
@@ -68,7 +68,7 @@ fn cluster(nodes: usize, pods: usize) -> ClusterState {
     for number in 0..pods {
         let started = at(NOW - 60 * i64::try_from(number % 1_000).unwrap_or(0));
         let gpus = i64::from(number < nodes * 7);
-        state.apply(Change::Pod(Pod {
+        state.apply(ClusterChange::Pod(Pod {
             node: Some(format!("node-{:05}", number % nodes).into()),
             started: Some(started),
             created: started,
@@ -77,7 +77,7 @@ fn cluster(nodes: usize, pods: usize) -> ClusterState {
     }
     for number in 0..WAITING {
         let name = format!("waits-{number}");
-        (0..2).for_each(|index| state.apply(Change::Pod(pod(&name, index, 2, 8))));
+        (0..2).for_each(|index| state.apply(ClusterChange::Pod(pod(&name, index, 2, 8))));
     }
     state
 }

@@ -1,4 +1,4 @@
-//! What came in the last days: the best guess of what will come.
+//! Arrivals of the last days: the best guess of what will come.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,12 +6,13 @@ use std::sync::Arc;
 use cluster_model::{ClusterState, GangKey, Pod, PodKey};
 use jiff::Timestamp;
 
-/// So far back is remembered: a week has every day of the week.
+/// How far back arrivals are remembered: a week has every day of the week.
 const DAYS_MAX: i64 = 7;
 const DAY_SECONDS: i64 = 24 * 3600;
-/// As if so much were known: what came in the first minutes does not come every few minutes.
+/// The least time that arrivals are assumed to cover: what came in the first minutes does not come every few minutes.
 const KNOWN_SECONDS_MIN: i64 = 3600;
-/// Gangs that are remembered at most, about 600 bytes each: 2,800 a day for a week. With more, the days are fewer.
+/// The most gangs that are remembered, about 600 bytes each: 2,800 a day for a week. With more, fewer days are
+/// covered.
 const GANGS_MAX: usize = 20_000;
 
 /// Gangs that arrived, the oldest first. Bounded: at most 20,000 gangs of the last seven days.
@@ -25,13 +26,13 @@ pub struct Arrivals {
 #[derive(Clone, Debug)]
 struct Arrival {
     second: i64,
-    /// What each member asks for; members of most gangs differ in nothing but name.
+    /// What each member asks for; members of most gangs differ only in name.
     members: Arc<[Pod]>,
     count: usize,
 }
 
 impl Arrivals {
-    /// Takes note of a gang that has just arrived. To be told once for each.
+    /// Records a gang that has just arrived. To be called once for each.
     pub fn note(&mut self, state: &ClusterState, gang: &GangKey, now: Timestamp) {
         let Some(gang) = state.gang(gang) else { return };
         let mut members: Vec<Pod> = gang.members().map(|id| as_new(state.pod(id).pod())).collect();
@@ -45,7 +46,7 @@ impl Arrivals {
         let oldest = second - DAYS_MAX * DAY_SECONDS;
         while self.gangs.len() > GANGS_MAX || self.gangs.front().is_some_and(|it| it.second < oldest) {
             let gone = self.gangs.pop_front();
-            // The days that are not remembered in whole are not replayed.
+            // Days that are not remembered as a whole are not replayed.
             self.since = self.since.max(gone.map(|it| it.second));
         }
     }
@@ -55,8 +56,8 @@ impl Arrivals {
         self.gangs.iter().flat_map(|gang| gang.members.iter())
     }
 
-    /// What comes in one future: the last day, or the last two, …, once more, at the same time of day, again and again.
-    /// Before a day is known, what is known of it.
+    /// What arrives in one future: the last day, or the last two, …, once more, at the same time of day, again and
+    /// again. Before a day is known, what is known of it.
     pub(crate) fn replay(&self, now: Timestamp, sample: u32) -> Replay<'_> {
         let now = now.as_second();
         let known = self.since.map_or(0, |since| now - since).max(KNOWN_SECONDS_MIN);
@@ -83,7 +84,7 @@ impl Replay<'_> {
         self.gangs.get(self.next).map(|it| it.second + self.shift)
     }
 
-    /// Its pods, under names that nobody has.
+    /// Its pods, under unused names.
     pub fn pop(&mut self) -> Vec<Pod> {
         let (Some(at), Some(arrival)) = (self.next_at(), self.gangs.get(self.next)) else {
             return Vec::new();
@@ -137,7 +138,7 @@ fn is_like(pod: &Pod, other: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cluster_model::{Change, Node, Resources};
+    use cluster_model::{ClusterChange, Node, Resources};
 
     use super::*;
 
@@ -147,10 +148,10 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
-    /// Gangs of two, noted so many seconds before now; they run.
+    /// Gangs of two, noted this many seconds before now; they run.
     fn arrived(ages: impl IntoIterator<Item = i64>) -> Arrivals {
         let (mut state, mut arrivals) = (ClusterState::default(), Arrivals::default());
-        state.apply(Change::Node(Node::new("node")));
+        state.apply(ClusterChange::Node(Node::new("node")));
         let gang = GangKey::new("team", "gang");
         let member = |index: u32| Pod {
             node: Some("node".into()),
@@ -160,7 +161,7 @@ mod tests {
             ..Pod::new(PodKey::new("team", format!("gang-{index}"), "uid"), gang.clone())
         };
         for index in [0, 1] {
-            state.apply(Change::Pod(member(index)));
+            state.apply(ClusterChange::Pod(member(index)));
         }
         for age in ages {
             arrivals.note(&state, &gang, at(NOW - age));

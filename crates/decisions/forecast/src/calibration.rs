@@ -1,19 +1,26 @@
-//! How far off earlier forecasts were, and what that says of the next.
+//! How far off earlier forecasts were, and what that means for the next.
 
 use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-use crate::eta::Range;
-
 /// Starts that are remembered of each kind.
 const STARTS_MAX: usize = 300;
-/// With fewer starts than this, nothing is said of how far off forecasts are.
+/// With fewer starts than this, forecasts are not corrected.
 const STARTS_MIN: usize = 5;
-/// So many starts count half of what they say.
+/// The number of starts at which their correction counts half.
 const HALF_TRUSTED: f64 = 20.0;
-/// Waits are compared after this is added: whether 2 or 4 seconds, nobody asks.
+/// Added to waits before they are compared: the difference between 2 and 4 seconds does not matter.
 const MARGIN_SECONDS: f64 = 60.0;
+
+/// How long a gang still waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// A longer wait is as likely as a shorter one.
+    pub p50_seconds: u32,
+    /// One in ten waits longer.
+    pub p90_seconds: u32,
+}
 
 /// What the futures said, before any correction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +37,19 @@ pub struct Forecast {
     waits_for: WaitsFor,
 }
 
-/// What a gang waits for: how far off forecasts are is a matter of that.
+/// What a gang waits for: forecasts of each kind are differently far off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitsFor {
     /// A part of a node.
     Little,
     /// As much as the largest node has, or more.
     Much,
-    /// Machines that were ordered for it. Others' ends say nothing of how long those take.
+    /// Machines that were ordered for it. The ends of other gangs say nothing about how long those take.
     Machines,
 }
 
 impl Forecast {
-    /// From waits, sorted, of which none is longer than `most_seconds`.
+    /// From sorted waits, of which none is longer than `most_seconds`.
     pub(crate) fn of(waits: &[u32], made_at: Timestamp, most_seconds: u32, waits_for: WaitsFor) -> Self {
         let (middle_seconds, late_seconds) = (quantile(waits, 30), quantile(waits, 90));
         let starts = waits.iter().filter(|wait| **wait < most_seconds).count();
@@ -50,13 +57,15 @@ impl Forecast {
         Self { made_at, middle_seconds, late_seconds, most_seconds, is_foreseen, waits_for }
     }
 
-    /// How far was looked ahead, if the gang does not start until then in most futures: the range says nothing then.
+    /// How far ahead the futures looked, if the gang does not start by then in most of them: then the range says
+    /// nothing.
     pub fn not_within_seconds(&self) -> Option<u32> {
         (!self.is_foreseen).then_some(self.most_seconds)
     }
 }
 
-/// Earlier forecasts and what became of them: at most 300 each for small gangs, large ones, and those that waited for machines.
+/// Earlier forecasts and their outcomes: at most 300 each for small gangs, large ones, and those that waited for
+/// machines.
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
     small: VecDeque<Miss>,
@@ -64,7 +73,7 @@ pub struct Calibration {
     machines: VecDeque<Miss>,
 }
 
-/// How many times as long as the futures said a gang waited.
+/// How many times as long a gang waited as the futures said.
 #[derive(Clone, Copy, Debug)]
 struct Miss {
     middle: f64,
@@ -74,7 +83,7 @@ struct Miss {
 }
 
 impl Calibration {
-    /// Takes note of a start that was forecast.
+    /// Records a start that was forecast.
     pub fn started(&mut self, forecast: &Forecast, at: Timestamp) {
         let wait = u32::try_from(at.as_second() - forecast.made_at.as_second()).unwrap_or(0);
         let said = |seconds: u32| f64::from(seconds) + MARGIN_SECONDS;
@@ -122,7 +131,7 @@ fn corrected(seconds: u32, factor: f64) -> u32 {
     value.clamp(0.0, f64::from(u32::MAX)) as u32
 }
 
-/// The value below which so much of the weight lies.
+/// The value below which this share of the weight is.
 fn weighted(mut values: Vec<(f64, f64)>, share: f64) -> f64 {
     values.sort_by(|one, other| one.0.total_cmp(&other.0));
     let all: f64 = values.iter().map(|(_, weight)| weight).sum();

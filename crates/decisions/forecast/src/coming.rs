@@ -1,14 +1,14 @@
 //! Machines that are on their way: ordered, and not there yet.
 //!
 //! ```text
-//!   ordered ──at──► there ─┬─ for a gang: with its taint ──its gang starts──► open to everybody
-//!                          └─ for nobody ───────────────────────────────────► open to everybody
+//!   ordered ──at──► there ─┬─ for a gang: with its taint ──its gang starts──► open to all gangs
+//!                          └─ for no gang ──────────────────────────────────► open to all gangs
 //!      └── its gang has started elsewhere, or is gone: they never come
 //! ```
 
 use std::collections::BTreeMap;
 
-use cluster_model::{Change, ClusterState, Gang, GangKey, Node, Pod, Taint, Toleration};
+use cluster_model::{ClusterChange, ClusterState, Gang, GangKey, Node, Pod, Taint, Toleration};
 use jiff::Timestamp;
 
 /// Machines that come together.
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 pub struct Coming {
     /// When all of them should be ready.
     pub at: Timestamp,
-    /// What they are when they are open to everybody. One that is known by its name already is replaced.
+    /// What they are when they are open to all gangs. A node that is already known by its name is replaced.
     pub nodes: Vec<Node>,
     /// The gang that they are for, with what keeps all others away until it has started.
     pub kept_for: Option<(GangKey, Taint)>,
@@ -37,7 +37,7 @@ pub(crate) fn let_in(state: &mut ClusterState, coming: &[Coming]) {
         for mut pod in pods.into_iter().filter(|pod| !taint.tolerated_by(&pod.tolerations)) {
             let (key, value) = (Some(taint.key.clone()), Some(taint.value.clone()));
             pod.tolerations.push(Toleration { key, value, effect: None });
-            state.apply(Change::Pod(pod));
+            state.apply(ClusterChange::Pod(pod));
         }
     }
 }
@@ -62,7 +62,7 @@ impl<'a> Expected<'a> {
         self.to_come.last().map(|it| it.at.as_second())
     }
 
-    /// What is due by now comes. Whether anything did.
+    /// Machines that are due by now arrive. Returns whether any did.
     pub fn arrive(&mut self, state: &mut ClusterState, now: i64) -> bool {
         let mut has_come = false;
         while self.next_at().is_some_and(|at| at <= now) {
@@ -74,7 +74,7 @@ impl<'a> Expected<'a> {
                     for node in &coming.nodes {
                         let mut node = node.clone();
                         node.taints.push(taint.clone());
-                        state.apply(Change::Node(node));
+                        state.apply(ClusterChange::Node(node));
                     }
                     self.kept.insert(gang, &coming.nodes);
                 }
@@ -85,7 +85,7 @@ impl<'a> Expected<'a> {
         has_come
     }
 
-    /// A gang has started: what was kept for it is open to everybody. Whether anything was.
+    /// A gang has started: what was kept for it is open to all gangs. Returns whether anything was.
     pub fn started(&mut self, state: &mut ClusterState, gang: &GangKey) -> bool {
         let Some(nodes) = self.kept.remove(gang) else { return false };
         open(state, nodes);
@@ -95,6 +95,6 @@ impl<'a> Expected<'a> {
 
 fn open(state: &mut ClusterState, nodes: &[Node]) {
     for node in nodes {
-        state.apply(Change::Node(node.clone()));
+        state.apply(ClusterChange::Node(node.clone()));
     }
 }

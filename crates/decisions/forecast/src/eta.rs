@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use placement::Policy;
 
 use crate::arrivals::Arrivals;
-use crate::calibration::{Calibration, Forecast, WaitsFor};
+use crate::calibration::{Calibration, Forecast, Range, WaitsFor};
 use crate::coming::{self, Coming, Expected};
 use crate::forward::Future;
 use crate::laws::Laws;
@@ -18,7 +18,7 @@ const HORIZON_SECONDS: i64 = 14 * 24 * 3600;
 /// How a forecast is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draws {
-    /// Futures; 16 do, 32 are no better.
+    /// Futures; 16 are enough, 32 are no better.
     pub samples: u32,
     /// What they are drawn from.
     pub seed: u64,
@@ -30,19 +30,10 @@ impl Default for Draws {
     }
 }
 
-/// How long a gang still waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// As likely longer as shorter.
-    pub p50_seconds: u32,
-    /// One in ten waits longer.
-    pub p90_seconds: u32,
-}
-
-/// What is known beside the state.
+/// What is known in addition to the state.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// What came in the last days, and may come again.
+    /// Gangs that arrived in the last days, and may arrive again.
     pub arrivals: &'a Arrivals,
     /// How earlier forecasts turned out.
     pub calibration: &'a Calibration,
@@ -92,7 +83,7 @@ pub fn eta(
     Some((calibration.range(&forecast), forecast))
 }
 
-/// Who waits too long is given what falls free: it does not wait much longer than that.
+/// A gang that waits too long gets what falls free: it does not wait much longer than that.
 fn horizon_seconds(policy: &Policy) -> i64 {
     let gather = i64::from(policy.backfill.gather_after_seconds);
     if policy.backfill.gather_max > 0 { (gather * 27 / 20).min(HORIZON_SECONDS) } else { HORIZON_SECONDS }

@@ -1,9 +1,10 @@
-//! One future: what runs ends, what was ordered comes, what came comes again, and the planner plans, until the gang starts.
+//! One future: running gangs end, ordered machines come, past arrivals come again, and the planner plans, until the
+//! gang starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster_model::plan::Plan;
-use cluster_model::{Change, ClusterState, GangKey, Pod, PodKey};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Pod, PodKey};
 use jiff::Timestamp;
 use placement::{Policy, plan};
 
@@ -14,8 +15,8 @@ use crate::random::Random;
 
 /// Plans that are made in one future at most: two weeks of the longest steps, and as many again for the first hours.
 const PLANS_MAX: u32 = 4_000;
-/// What happens within one step happens together, at its end. Steps grow with how far ahead they are, since nobody reads
-/// the seconds of tomorrow, and stay short beside how long gangs run.
+/// Events within one step happen together, at its end. Steps grow with their distance, since nobody reads the seconds
+/// of tomorrow, and stay short compared with the run times of gangs.
 const STEPS_PER_AGE: i64 = 32;
 const STEP_SECONDS_MAX: i64 = 600;
 /// How long a gang that gives way takes to be gone.
@@ -92,8 +93,8 @@ impl<'a, 'b> Future<'a, 'b> {
         until
     }
 
-    /// What is due happens. Whether anybody may start now who could not before: who came, and is like one that waits, can
-    /// not, if nobody left.
+    /// Everything that is due happens. Returns whether a gang may start now that could not before. A gang that
+    /// arrived and is like one that waits cannot, if none left.
     fn pass(&mut self, now: i64) -> bool {
         self.state.advance(time(now));
         let mut may_start = self.wake_at.is_some_and(|at| at <= now);
@@ -114,7 +115,7 @@ impl<'a, 'b> Future<'a, 'b> {
         let classes_before = if may_start { 0 } else { self.state.waiting_class_count() };
         while self.replay.next_at().is_some_and(|at| at <= now) {
             for pod in self.replay.pop() {
-                self.state.apply(Change::Pod(pod));
+                self.state.apply(ClusterChange::Pod(pod));
             }
         }
         may_start || self.state.waiting_class_count() > classes_before
@@ -134,7 +135,7 @@ impl<'a, 'b> Future<'a, 'b> {
     }
 
     fn act(&mut self, now: i64, plan: &Plan) {
-        // A plan is made for the state that it is committed to; were it not, that would only be a worse forecast.
+        // A plan fits the state that it is committed to. If it did not, the forecast would only be worse.
         let _committed = self.state.commit(plan);
         for placement in &plan.placements {
             for member in &placement.members {
@@ -142,7 +143,7 @@ impl<'a, 'b> Future<'a, 'b> {
                 let (node, devices) = (Some(member.node.clone()), member.devices.clone());
                 let started = Some(time(now));
                 let bound = Pod { node, devices, started, ..self.state.pod(id).pod().clone() };
-                self.state.apply(Change::Pod(bound));
+                self.state.apply(ClusterChange::Pod(bound));
             }
             self.runs(placement.gang.clone(), now);
         }
@@ -153,7 +154,7 @@ impl<'a, 'b> Future<'a, 'b> {
         for eviction in &plan.evictions {
             self.ends.remove(&eviction.gang);
             for pod in self.pods_of(&eviction.gang) {
-                self.state.apply(Change::Pod(Pod { terminating: true, ..pod }));
+                self.state.apply(ClusterChange::Pod(Pod { terminating: true, ..pod }));
             }
             self.leaves(eviction.gang.clone(), now);
         }
@@ -181,7 +182,7 @@ impl<'a, 'b> Future<'a, 'b> {
 
     fn remove(&mut self, gang: &GangKey) {
         for pod in self.pods_of(gang) {
-            self.state.apply(Change::PodGone(pod.key));
+            self.state.apply(ClusterChange::PodGone(pod.key));
         }
     }
 
@@ -192,7 +193,7 @@ impl<'a, 'b> Future<'a, 'b> {
         for pod in pods {
             let PodKey { namespace, name, uid } = pod.key.clone();
             let key = PodKey::new(namespace, name, format!("{uid}+"));
-            self.state.apply(Change::Pod(Pod { key, ..as_new(&pod) }));
+            self.state.apply(ClusterChange::Pod(Pod { key, ..as_new(&pod) }));
         }
     }
 

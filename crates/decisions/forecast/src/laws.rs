@@ -1,4 +1,4 @@
-//! How long gangs will run: drawn from how long those like them ran, given that they have run so far.
+//! How long gangs will run: drawn from the run times of gangs like them, given how long they have run so far.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use jiff::Timestamp;
 
 use crate::random::Random;
 
-/// How many gangs of its own a class needs to count as much as those of its size, and these as all.
+/// How many gangs of its own a class needs to count as much as those of its size, and a size as much as all.
 const ABOVE_WEIGHT: f64 = 4.0;
-/// How likely a gang is to end within a step of which nothing is known: rarely within the first quarter of an hour, and
+/// The chance that a gang ends within a step about which nothing is known: low within the first quarter of an hour,
 /// then one in five with each step. Half of them run for half an hour, one in ten for five hours.
 const UNKNOWN_EARLY: f64 = 0.02;
 const UNKNOWN_LATER: f64 = 0.2;
 /// The step of 17 minutes.
 const LATER: usize = 20;
 
-/// How likely a gang is to end within each step that it reaches.
+/// The chance that a gang ends within each step that it reaches.
 type Law = [f64; STEPS];
 
-/// The laws as known at one moment; those that are asked for are kept.
+/// The laws as known at one moment; those that were asked for are kept.
 pub(crate) struct Laws<'a> {
     state: &'a ClusterState,
     passed: Running,
     known: BTreeMap<(Arc<str>, i64), Law>,
 }
 
-/// Gangs that run and have passed a step without ending in it, by class, by size, and all.
+/// Running gangs that have passed a step without ending in it, by class, by size, and all.
 type Running = (BTreeMap<(Arc<str>, i64), Passed>, BTreeMap<i64, Passed>, Passed);
 
 type Passed = [u32; STEPS];
@@ -69,7 +69,7 @@ impl<'a> Laws<'a> {
     }
 }
 
-/// What is known of some gangs, on top of what is known of more.
+/// What is known about some gangs, on top of what is known about more.
 fn refine(above: &Law, ended: Option<&RunTimes>, passed: Option<&Passed>) -> Law {
     std::array::from_fn(|step| {
         let ends = ended.map_or(0.0, |it| it.ended(step));
@@ -78,7 +78,7 @@ fn refine(above: &Law, ended: Option<&RunTimes>, passed: Option<&Passed>) -> Law
     })
 }
 
-/// Goes on from step to step until the gang ends in one; within a step every moment is equally likely.
+/// Goes from step to step until the gang ends in one; within a step every moment is equally likely.
 fn draw(law: &Law, so_far: i64, random: &mut Random) -> i64 {
     let so_far = so_far.max(1);
     let from = as_float(so_far);
@@ -92,7 +92,7 @@ fn draw(law: &Law, so_far: i64, random: &mut Random) -> i64 {
     whole(begin_of(STEPS)).max(so_far + 1)
 }
 
-/// 2^(step ÷ 2), with nothing but multiplications: the same on every machine.
+/// 2^(step ÷ 2), by multiplications only: the same on every machine.
 fn begin_of(step: usize) -> f64 {
     let octave = (0..step / 2).fold(1.0, |length, _| length * 2.0);
     if step.is_multiple_of(2) { octave } else { octave * std::f64::consts::SQRT_2 }
@@ -109,7 +109,7 @@ fn whole(seconds: f64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use cluster_model::{Change, GangKey, Node, Pod, PodKey};
+    use cluster_model::{ClusterChange, GangKey, Node, Pod, PodKey};
 
     use super::*;
 
@@ -119,10 +119,10 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
-    /// A cluster in which gangs of `team` ran for so many seconds each, and others still run.
+    /// A cluster in which gangs of `team` ran for these numbers of seconds, and others still run.
     fn seen(team: &str, ended: &[i64], running: &[i64]) -> ClusterState {
         let mut state = ClusterState::default();
-        state.apply(Change::Node(Node::new("node")));
+        state.apply(ClusterChange::Node(Node::new("node")));
         let pod = |number: usize, ran: i64| Pod {
             node: Some("node".into()),
             started: Some(at(NOW - ran)),
@@ -131,9 +131,9 @@ mod tests {
         };
         state.advance(at(NOW));
         for (number, ran) in ended.iter().chain(running).enumerate() {
-            state.apply(Change::Pod(pod(number, *ran)));
+            state.apply(ClusterChange::Pod(pod(number, *ran)));
             if number < ended.len() {
-                state.apply(Change::PodGone(pod(number, *ran).key));
+                state.apply(ClusterChange::PodGone(pod(number, *ran).key));
             }
         }
         state

@@ -1,5 +1,5 @@
-//! When a waiting gang starts, who is ahead of it, and what would start it now. The simulator and the scheduler ask these
-//! functions.
+//! When a waiting gang starts, what is ahead of it, and what would start it now. The simulator and the scheduler ask
+//! these functions.
 //!
 //! ```text
 //!   state ─► plan ───────────────────────────────────► position   gangs and GPUs ahead in the order of planning
@@ -9,19 +9,19 @@
 //!   Arrivals ─► the last days once more ────┴─► `forward`: plan, commit, next step … until the gang starts
 //!                                                  └─► 16 futures ─► quantiles ─► Calibration ─► eta: p50, p90
 //!                                                                                      ▲
-//!                                              how earlier forecasts turned out ───────┘
+//!                                              outcomes of earlier forecasts ──────────┘
 //!
 //!   state ─► clone ─► one thing changed ─► plan ─► does it start? ─► changes   the smallest of each kind that does
 //! ```
 //!
-//! There is no scheduling rule here: every answer comes out of [`placement::plan`], so it is as good as what is known of
-//! run times and of what will come. The caller keeps two bounded values between calls: [`Arrivals`], what came in the
+//! There is no scheduling rule here: every answer comes from [`placement::plan`], so it is as good as what is known
+//! about run times and arrivals. The caller keeps two bounded values between calls: [`Arrivals`], the gangs of the
 //! last days, and [`Calibration`], how far off earlier forecasts were.
 //!
-//! What it costs is bounded in plans: one for a position, 128 for changes, and for an ETA 16 futures of at most 4,000,
+//! The cost is bounded in plans: one for a position, 128 for changes, and for an ETA 16 futures of at most 4,000,
 //! mostly of some dozens.
 //!
-//! This crate never acts, never reads a clock and draws no randomness but from the seed it is given; the state is left
+//! This crate never acts, never reads a clock and draws randomness only from the seed it is given. The state is left
 //! as it was found.
 
 mod arrivals;
@@ -36,8 +36,8 @@ mod position;
 mod random;
 
 pub use arrivals::Arrivals;
-pub use calibration::{Calibration, Forecast};
-pub use changes::{Change, Topology, changes};
+pub use calibration::{Calibration, Forecast, Range};
+pub use changes::{RequestChange, Topology, changes};
 pub use coming::Coming;
-pub use eta::{Draws, Known, Range, eta};
+pub use eta::{Draws, Known, eta};
 pub use position::{Position, position, position_in};

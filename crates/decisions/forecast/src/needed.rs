@@ -1,12 +1,12 @@
-//! Which rules can matter in the futures of a state. To look for victims where nobody can be one is most of what
-//! planning costs.
+//! Which rules can matter in the futures of a state. The search for victims is most of the cost of planning, and it
+//! is useless if no gang can be one.
 
 use cluster_model::ClusterState;
 use placement::Policy;
 
 use crate::arrivals::Arrivals;
 
-/// The policy without the rules that find nobody, whatever happens to the gangs that are there or may come.
+/// The policy without the rules that find no victims, whatever happens to the gangs that are there or may come.
 pub(crate) fn needed(policy: &Policy, state: &ClusterState, arrivals: &Arrivals) -> Policy {
     // Nobody reads the reasons of a future.
     let mut policy = Policy { explain: false, ..policy.clone() };
@@ -21,12 +21,12 @@ pub(crate) fn needed(policy: &Policy, state: &ClusterState, arrivals: &Arrivals)
     if one_priority {
         policy.eviction.by_priority = false;
     }
-    // Who does not save its state is neither moved nor outrun.
+    // A gang that does not save its state is neither moved nor outrun.
     if nobody_saves {
         policy.eviction.by_expected_work = false;
         policy.consolidation.moves_max = 0;
     }
-    // Nobody takes back what nobody owns.
+    // Without quotas nothing can be reclaimed.
     if state.queues().all(|(queue, _)| queue.quota.is_none()) {
         policy.eviction.reclaim = false;
     }
@@ -35,7 +35,7 @@ pub(crate) fn needed(policy: &Policy, state: &ClusterState, arrivals: &Arrivals)
 
 #[cfg(test)]
 mod tests {
-    use cluster_model::{Amounts, Change, EvictionTerms, GangKey, Pod, PodKey, Queue, Terms};
+    use cluster_model::{Amounts, ClusterChange, EvictionTerms, GangKey, Pod, PodKey, Queue, Terms};
     use jiff::Timestamp;
 
     use super::*;
@@ -56,14 +56,14 @@ mod tests {
         (on.by_priority, on.reclaim, on.by_expected_work) = (true, true, true);
         policy.consolidation.moves_max = 3;
         let (mut state, mut arrivals) = (ClusterState::default(), Arrivals::default());
-        state.apply(Change::Queue(queue));
+        state.apply(ClusterChange::Queue(queue));
         for pod in to_come {
-            state.apply(Change::Pod(pod.clone()));
+            state.apply(ClusterChange::Pod(pod.clone()));
             arrivals.note(&state, &pod.gang, Timestamp::UNIX_EPOCH);
-            state.apply(Change::PodGone(pod.key));
+            state.apply(ClusterChange::PodGone(pod.key));
         }
         for pod in there {
-            state.apply(Change::Pod(pod));
+            state.apply(ClusterChange::Pod(pod));
         }
         let Policy { eviction, consolidation, .. } = needed(&policy, &state, &arrivals);
         let moves = consolidation.moves_max > 0;

@@ -1,4 +1,4 @@
-//! Who is ahead.
+//! What is ahead.
 
 use cluster_model::plan::Plan;
 use cluster_model::{ClusterState, GangKey};
@@ -8,21 +8,21 @@ use placement::{Policy, plan};
 /// What waits ahead of a gang. Gangs that start now are not ahead any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Gangs that are looked at before it and wait too.
+    /// Gangs that are considered before it and wait too.
     pub gangs_ahead: u32,
     /// Their GPUs.
     pub gpus_ahead: i64,
 }
 
-/// The position of a gang in the order of planning; `None` if it does not wait after this plan. One plan with reasons: who
-/// has such a plan, or asks for many gangs, takes [`position_in`].
+/// The position of a gang in the order of planning; `None` if it does not wait after this plan. Makes one plan with
+/// reasons: callers that have such a plan, or ask for many gangs, use [`position_in`].
 pub fn position(
     state: &mut ClusterState,
     policy: &Policy,
     now: Timestamp,
     gang: &GangKey,
 ) -> Option<Position> {
-    // Without reasons a plan does not look at those who are like one that found no room.
+    // Without reasons a plan skips gangs like one that found no room.
     let policy = Policy { explain: true, ..policy.clone() };
     let plan = plan(state, &policy, now);
     position_in(state, &plan, gang)

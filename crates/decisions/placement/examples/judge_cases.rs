@@ -1,9 +1,10 @@
-//! Runs random cases past the judge and prints how many there were and how often it disagreed.
+//! Has the judge check random cases, and prints how many there were and how often it disagreed.
 //!
-//! Without an end every disagreement is one line; with one, each is printed whole.
+//! Without a limit every disagreement is one line; with one, each is printed in full.
 //!
 //! ```text
-//! cargo run --release -p placement --example judge_cases -- [cases] [first seed] [stop after so many] [1: plain gangs only]
+//! cargo run --release -p placement --example judge_cases -- \
+//!     [cases] [first seed] [stop after this many] [1: plain gangs only]
 //! ```
 
 #[path = "../tests/it/cases/mod.rs"]
@@ -14,7 +15,10 @@ use std::process::ExitCode;
 
 use cases::{Case, Did};
 
-/// The bar of the project: so many cases without disagreement.
+/// In a finding of the judge: a queue has lost what it owns.
+const TAKES_QUOTA: &str = "would hold less than it owns";
+
+/// The bar of the project: this many cases without disagreement.
 const CASES: u64 = 100_000;
 
 fn main() -> ExitCode {
@@ -23,7 +27,7 @@ fn main() -> ExitCode {
     let first = arguments.next().unwrap_or(0);
     let disagreements_max = arguments.next().filter(|it| *it > 0);
     let plain = arguments.next().is_some_and(|it| it > 0);
-    let (mut all, mut disagreements) = (Did::default(), 0_u64);
+    let (mut all, mut disagreements, mut taken) = (Did::default(), 0_u64, 0_u64);
     for seed in first..first + cases {
         let case = if plain { Case::plain(seed) } else { Case::random(seed) };
         match case.run() {
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
                 if disagreements_max.is_some() {
                     println!("{disagreement}\n");
                 }
+                taken += u64::from(disagreement.found.iter().any(|it| it.contains(TAKES_QUOTA)));
                 let (case, found) = (seed - first + 1, disagreement.found.join("; "));
                 println!("disagreement in case {case} seed {seed}: {found}");
                 if disagreements_max == Some(disagreements) {
@@ -43,6 +48,12 @@ fn main() -> ExitCode {
     }
     println!("{all:?}");
     println!("figure judge.cases {cases} cases  (seeds {first} to {})", first + cases - 1);
+    let at = all.attacked_at;
+    println!(
+        "figure priority.attacks {} cases  (of {cases}; on quota of roots, their children, below: {at:?})",
+        all.attacked
+    );
+    println!("figure priority.quota_taken {taken} cases  (of {cases}; bar: 0)");
     println!("figure judge.disagreements {disagreements} cases  (of {cases})");
     if disagreements == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cluster_model::{
-    Change, ClusterState, GangKey, LabelSet, Neighbours, Node, Pod, PodKey, PodTerm, Queue, Resources, Scope,
-    Selector, SpreadConstraint,
+    ClusterChange, ClusterState, GangKey, LabelSet, Neighbours, Node, Pod, PodKey, PodTerm, Queue, Resources,
+    Scope, Selector, SpreadConstraint,
 };
 use jiff::Timestamp;
 use placement::{Policy, plan};
@@ -36,11 +36,11 @@ fn main() {
 
 fn work(nodes: usize, groups: usize, pods: usize) {
     let mut state = ClusterState::default();
-    state.apply(Change::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("team") }));
-    (0..nodes).for_each(|number| state.apply(Change::Node(node(number))));
+    state.apply(ClusterChange::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("team") }));
+    (0..nodes).for_each(|number| state.apply(ClusterChange::Node(node(number))));
     let began = Instant::now();
     for group in 0..groups {
-        (0..pods).for_each(|number| state.apply(Change::Pod(pod(group, number))));
+        (0..pods).for_each(|number| state.apply(ClusterChange::Pod(pod(group, number))));
     }
     let arrived = began.elapsed();
     let began = Instant::now();

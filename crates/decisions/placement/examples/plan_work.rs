@@ -5,7 +5,7 @@
 //! cargo run --release -p placement --example plan_work -- pods 10000 1 [wait]
 //! ```
 //!
-//! With `wait` it says `ready` before it begins, and waits for a line: until then nobody needs to count.
+//! With `wait` it prints `ready` before it begins, and waits for a line: counting can begin then.
 
 #![allow(clippy::disallowed_methods, reason = "the clock is what this is for; the planner itself has none")]
 
@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use cluster_model::plan::Plan;
-use cluster_model::{Change, ClusterState};
+use cluster_model::{ClusterChange, ClusterState};
 use workloads::events::{Event, events};
 use workloads::{Work, Workload, workload};
 
@@ -60,7 +60,7 @@ fn plan_once(mut workload: Workload, waits: bool) -> String {
     )
 }
 
-fn apply_all((mut state, changes): (ClusterState, Vec<Change>), waits: bool) -> String {
+fn apply_all((mut state, changes): (ClusterState, Vec<ClusterChange>), waits: bool) -> String {
     let count = changes.len();
     wait_if(waits);
     let (began, busy) = (Instant::now(), on_core_seconds());
@@ -77,7 +77,7 @@ fn planned_work(workload: &mut Workload) -> Plan {
 
 /// By this name too.
 #[inline(never)]
-fn applied_events(state: &mut ClusterState, changes: Vec<Change>) {
+fn applied_events(state: &mut ClusterState, changes: Vec<ClusterChange>) {
     for change in changes {
         state.apply(change);
     }

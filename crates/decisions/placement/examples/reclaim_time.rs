@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use cluster_model::{Amounts, Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
+use cluster_model::{Amounts, ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
 use jiff::Timestamp;
 use placement::{EvictionPolicy, Policy, plan};
 
@@ -29,7 +29,13 @@ fn main() {
         let mut state = full(nodes, victim_gpus);
         for number in 0..claimants {
             for index in 0..members {
-                state.apply(Change::Pod(pod("owner", &format!("claims-{number}"), index, members, gpus)));
+                state.apply(ClusterChange::Pod(pod(
+                    "owner",
+                    &format!("claims-{number}"),
+                    index,
+                    members,
+                    gpus,
+                )));
             }
         }
         state.advance(now);
@@ -56,7 +62,7 @@ fn full(nodes: usize, victim_gpus: i64) -> ClusterState {
     let gpus = i64::try_from(nodes).expect("few") * 8;
     for name in ["owner", "borrower"] {
         let amounts = |gpus| Some(Amounts { gpus: [("H100".into(), gpus)].into(), ..Amounts::default() });
-        state.apply(Change::Queue(Queue {
+        state.apply(ClusterChange::Queue(Queue {
             parent: Some("org".into()),
             quota: amounts(gpus / 2),
             limit: amounts(gpus),
@@ -64,10 +70,10 @@ fn full(nodes: usize, victim_gpus: i64) -> ClusterState {
             ..Queue::new(name)
         }));
     }
-    state.apply(Change::Queue(Queue::new("org")));
+    state.apply(ClusterChange::Queue(Queue::new("org")));
     for number in 0..nodes {
         let name = format!("gpu-{number:05}");
-        state.apply(Change::Node(Node {
+        state.apply(ClusterChange::Node(Node {
             gpu_type: Some("H100".into()),
             allocatable: Resources { gpus: 8, cpu_millis: 192_000, memory_bytes: 2 << 40, pods: 110 },
             topology: vec![format!("rack-{}", number / 32).into()],
@@ -76,7 +82,7 @@ fn full(nodes: usize, victim_gpus: i64) -> ClusterState {
         for index in 0..8 / victim_gpus {
             let gang = format!("low-{number}-{index}");
             let started = i64::try_from(number).expect("few") * 7 % 5000 + index * 13;
-            state.apply(Change::Pod(Pod {
+            state.apply(ClusterChange::Pod(Pod {
                 node: Some(name.as_str().into()),
                 started: Some(Timestamp::from_second(started).expect("in range")),
                 ..pod("borrower", &gang, 0, 1, victim_gpus)

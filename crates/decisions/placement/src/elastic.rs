@@ -31,7 +31,7 @@ pub(crate) fn members<'a>(
     let have = gang.bound() as usize;
     let room = (members_max as usize).saturating_sub(have);
     let size = lead.gang_size.unwrap_or(1) as usize;
-    // Once it has started, groups are complete, and every further member is one more.
+    // Once it has started, groups are complete, and every further member counts alone.
     let of_groups = if have > 0 { vec![false; pending.len()] } else { mandatory(&lead.terms, &pending) };
     let must = size.saturating_sub(have).max(of_groups.iter().filter(|it| **it).count());
     let none = |problem| Members { chosen: Vec::new(), optional: 0, problem: Some(problem) };

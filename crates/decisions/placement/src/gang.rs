@@ -9,15 +9,16 @@ use std::{
 use cluster_model::plan::WaitReason;
 use cluster_model::{
     Apart, ClusterState, DeviceAsk, Features, Gang, GangKey, GpuType, HostPorts, Node, NodeAffinity,
-    OtherResources, Pod, PodId, PodKey, QueueName, Resources, Terms, Toleration, TopologyTerms,
+    OtherResources, Pod, PodId, PodKey, QueueChain, QueueName, Resources, Terms, Tier, Toleration,
+    TopologyTerms,
 };
 use jiff::Timestamp;
 
 use crate::elastic;
 
-/// What is told of pods that ask for more of other pods than is counted at a time.
+/// The reason of pods that ask for more of other pods than is counted at a time.
 const TOO_MUCH: &str =
-    "spec.affinity or spec.topologySpreadConstraints: too many different ones are asked for at a time";
+    "spec.affinity or spec.topologySpreadConstraints: too many different rules are in use at a time";
 
 /// A gang's members without a node, and what they need together.
 #[derive(Clone)]
@@ -41,12 +42,12 @@ pub(crate) struct Request {
     pub is_granted: bool,
     /// Reasons that hold whatever the nodes have.
     pub problems: Vec<WaitReason>,
-    /// Whether other pods have a say in where its members may go, now or once they have come: then gangs that ask for the
-    /// same may find other nodes.
+    /// Whether other pods decide where its members may go, now or once those pods have come: then gangs that ask for
+    /// the same may find other nodes.
     pub depends_on_neighbours: bool,
-    /// Whether somebody who comes may make room. Then nothing follows from what it found before.
+    /// Whether new pods may help it. Then nothing follows from what it found before.
     pub is_helped_by_others: bool,
-    /// The GPU types that would do; any if empty.
+    /// The GPU types that are acceptable; any if empty.
     gpu_types: Vec<GpuType>,
 }
 
@@ -55,11 +56,11 @@ pub(crate) struct Request {
 pub(crate) struct Grouping {
     /// The group's name; none at the root.
     pub name: Option<Arc<str>>,
-    /// Where it must or should lie, within where the grouping around it lies.
+    /// Where it must or should be, within the place of the grouping around it.
     pub topology: TopologyTerms,
-    /// Members of no group within, alike in each entry, the largest first: what is hard to place goes first.
+    /// Members that are in no inner group, alike in each entry, the largest first: those are the hardest to place.
     pub groups: Vec<Group>,
-    /// Groups within, by name.
+    /// Inner groups, by name.
     pub within: Vec<Grouping>,
 }
 
@@ -80,13 +81,13 @@ pub(crate) struct Alike {
     group: Option<Arc<str>>,
     shape: Arc<Shape>,
     members: usize,
-    /// Their indexes, where those say which segment each is in.
+    /// Their indexes, if those say which segment each is in.
     indexes: Vec<u32>,
-    /// Whom they are kept apart from, in order, with how many in a row are so alike.
+    /// What they are kept apart from, in order, each with the number of members in a row that share it.
     apart: Vec<(Apart, usize)>,
 }
 
-/// What decides which nodes would do.
+/// What decides which nodes are suitable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Shape {
     pub requests: Resources,
@@ -129,14 +130,15 @@ impl Shape {
             && self.takes_spot == pod.terms.takes_spot
     }
 
-    /// How many members fit on one node by what else they ask for: `free` says what is left of each resource.
+    /// How many members fit on one node by their ports and other resources: `free` says what is left of each
+    /// resource.
     pub fn times_by_others(&self, free: impl Fn(&str) -> i64) -> i64 {
         // No two pods with the same port fit on one node.
         let by_ports = if self.host_ports.is_empty() { i64::MAX } else { 1 };
         self.other_requests.times_in(free).min(by_ports)
     }
 
-    /// Whether it asks for anything beside what all pods ask for.
+    /// Whether it asks for anything that not all pods ask for.
     pub fn has_extras(&self) -> bool {
         !self.other_requests.is_empty() || !self.host_ports.is_empty()
     }
@@ -159,7 +161,7 @@ impl Request {
         Self::read_with(state, key, usize::MAX)
     }
 
-    /// The same with at most so many members beyond those that must start together.
+    /// The same with at most this many members beyond those that must start together.
     pub fn read_with(state: &ClusterState, key: &GangKey, optional_max: usize) -> Self {
         let gang = state.gang(key).expect("a gang that waits is known");
         let lead = state.pod(gang.lead()).pod();
@@ -203,7 +205,7 @@ impl Request {
         }
     }
 
-    /// What members that have a node would ask for without it: of a gang that is moved, on GPUs of the same type.
+    /// What members with a node would ask for without it, on GPUs of the same type: for a gang that is moved.
     pub fn read_again(
         state: &ClusterState,
         key: &GangKey,
@@ -366,7 +368,7 @@ fn problems(state: &ClusterState, gang: &Gang, lead: &Pod, pending: &[(PodId, &P
     if pods().any(|pod| pod.queue != lead.queue) {
         problems.push(WaitReason::MembersDisagree { field: "queue" });
     }
-    // Who speaks for the gang changes when the oldest member goes; its size must not change with that.
+    // The lead of the gang changes when the oldest member goes; the gang's size must not change with that.
     if pods().any(|pod| pod.gang_size != lead.gang_size) {
         problems.push(WaitReason::MembersDisagree { field: "gang size" });
     }
@@ -380,15 +382,16 @@ fn problems(state: &ClusterState, gang: &Gang, lead: &Pod, pending: &[(PodId, &P
     {
         problems.push(WaitReason::MembersDisagree { field: "GPU type" });
     }
-    if let Err(problem) = state.queue_chain_of(lead) {
-        problems.push(problem);
+    match state.queue_chain_of(lead) {
+        Ok(chain) => problems.extend(priority_too_high(&chain, pods().map(|pod| pod.priority).max())),
+        Err(problem) => problems.push(problem),
     }
     let gated = pods().filter(|pod| pod.gated).count();
     if gated > 0 {
         problems.push(WaitReason::Gated { members: u32::try_from(gated).unwrap_or(u32::MAX) });
     }
-    // Once a member has a node, the gang is not asked to be complete again: members that ended are gone for good. Pods
-    // that ended, alone, do not say whether all members were ever there, so they only count as members.
+    // Once a member has a node, the gang need not be complete again: members that ended are gone for good. Ended pods
+    // alone do not say whether all members were ever there, so they only count as members.
     let have = gang.bound() + gang.ended() + u32::try_from(pending.len()).unwrap_or(u32::MAX);
     let want = lead.gang_size.unwrap_or(have);
     if gang.bound() == 0 && have < want {
@@ -398,6 +401,14 @@ fn problems(state: &ClusterState, gang: &Gang, lead: &Pod, pending: &[(PodId, &P
         problems.extend(group_missing(&lead.terms, pending));
     }
     problems
+}
+
+/// The lowest of the highest tiers in the queues of a gang, if the gang's priority is above it.
+fn priority_too_high(chain: &QueueChain<'_>, priority: Option<i32>) -> Option<WaitReason> {
+    let tier = Tier::of(priority?);
+    let (highest, queue) =
+        chain.iter().filter_map(|(queue, _)| Some((queue.highest_tier?, &queue.name))).min()?;
+    (tier > highest).then(|| WaitReason::PriorityTooHigh { queue: queue.clone(), tier, highest })
 }
 
 /// The first group of which fewer members exist than must start together.

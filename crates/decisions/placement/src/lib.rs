@@ -1,8 +1,8 @@
-//! Which gangs start where now, who gives way, and why the others wait: one pure function from state to [`Plan`].
+//! Which gangs start where now, which give way, and why the others wait: one pure function from state to [`Plan`].
 //!
 //! ```text
 //!   held gangs ──► land                                                          evict/held.rs
-//!   waiting gangs, in order ──► read ──► quota ──► search ──► delays nobody ──► Place: kept in the plan's fork
+//!   waiting gangs, in order ──► read ──► quota ──► search ──► delays none ──► Place: kept in the plan's fork
 //!        order/               gang.rs   quota/    search/      backfill/
 //!                                │         │         │             │
 //!                                └─────────┴─────────┴─────────────┴──► Wait, Never: every reason, with numbers
@@ -12,16 +12,16 @@
 //!
 //! The rules, in the order in which they are applied:
 //! 1. Gangs for which room was made start there as soon as those that gave way are gone (`evict/held.rs`).
-//! 2. Whose turn is it? Gangs that finish their start, then priority, then the tree of queues by share, then within a queue
+//! 2. The order: gangs that finish their start, then priority, then the tree of queues by share, then within a queue
 //!    deadlines, expected work and age (`order/`).
 //! 3. A gang that is not all there, is gated, or asks for what we cannot honour is not placed (`gang.rs`).
 //! 4. Its queue and every queue above must have room and budget for what it still needs (`quota/`). A gang that finishes
 //!    its start was granted that before, and is not asked again ([`Gang::finishes_its_start`](cluster_model::Gang)).
-//! 5. All of its members get nodes, of one GPU type and as near to each other as it requires, or none does (`search/`);
-//!    with as many of its optional members as find room (`elastic.rs`).
-//! 6. Nobody who starts delays a reservation or makes another gang miss its deadline (`backfill/`, `order/deadline/`).
-//! 7. For a gang that is blocked others are moved, or give way, where the policy has a rule for it (`evict/`).
-//! 8. Else it may get a reservation, or gather nodes if it waited far too long (`backfill/`). The next one is looked at.
+//! 5. All of its members get nodes, of one GPU type and as near to each other as it requires, or none does (`search/`).
+//!    As many of its optional members start as fit (`elastic.rs`).
+//! 6. No gang that starts delays a reservation or makes another gang miss its deadline (`backfill/`, `order/deadline/`).
+//! 7. For a blocked gang others are moved, or give way, if the policy has a rule for it (`evict/`).
+//! 8. Else it may get a reservation, or gather nodes if it waited far too long (`backfill/`). The next one is considered.
 //!
 //! This crate never acts, and never reads a clock. The state is left as it was found.
 
@@ -34,24 +34,21 @@ mod order;
 pub mod policies;
 mod quota;
 mod search;
-mod verdicts;
+#[cfg(feature = "testing")]
+pub mod testing;
 
-pub use cluster_model::plan::{
-    GangPlacement, MemberPlacement, Plan, ReasonData, Refusals, WaitReason, WaitingGang,
-};
+pub use cluster_model::plan::{GangPlacement, MemberPlacement, Plan, Refusals, WaitReason, WaitingGang};
 
 pub use cluster_model::policy::{
     Backfill, ConsolidationPolicy, EnergyPolicy, EvictionPolicy, OrderPolicy, Outruns, Packing, Policy,
 };
-pub use evict::tidy;
-pub use verdicts::verdicts;
 
 use cluster_model::{ClusterState, Fork, GangKey};
 use jiff::Timestamp;
 
 use crate::backfill::Reservations;
-use crate::decide::{Verdict, decide};
-use crate::evict::{Evictions, Start, Stop};
+use crate::decide::{Deciding, Verdict};
+use crate::evict::{Claimant, Evictions, Start, Stop};
 use crate::gang::Request;
 use crate::order::Order;
 use crate::search::Searches;
@@ -98,7 +95,7 @@ impl Planning<'_> {
             Some(Stop::Decided) => return,
             None => {}
         }
-        match decide(planned, &request, searches, reservations, order) {
+        match (Deciding { searches, reservations, order }).decide(planned, &request) {
             Verdict::Place(placement) => self.place(request, placement),
             Verdict::Wait(reasons) => self.help(request, reasons),
             Verdict::Never(reasons) => self.wait(request, reasons),
@@ -116,10 +113,11 @@ impl Planning<'_> {
         }
     }
 
-    /// Room is made for a gang that is blocked, or it may count on something.
+    /// Makes room for a blocked gang, or gives it something to count on.
     fn help(&mut self, request: Request, mut reasons: Vec<WaitReason>) {
         let Self { planned, searches, evictions, order, reservations, plan } = self;
-        if let Some(room) = evictions.make_room(planned, &request, &mut reasons, searches, reservations) {
+        let mut claimant = Claimant { request: &request, reasons: &mut reasons, searches, reservations };
+        if let Some(room) = evictions.make_room(planned, &mut claimant) {
             order.started(planned, &request);
             plan.evictions.extend(room.evictions);
             plan.holds.extend(room.holds);

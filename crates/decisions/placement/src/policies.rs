@@ -1,31 +1,37 @@
-//! Policies by name and by word, as files and stories write them. The values are those of production.
+//! Policies by name and as text, as files and stories write them. The values are those of production.
 
 use std::collections::BTreeMap;
 
-use cluster_model::policy::{Backfill, EvictionPolicy, OrderPolicy, Packing, Policy};
+use cluster_model::Tier;
+use cluster_model::policy::{Backfill, EvictionPolicy, OrderPolicy, Packing, Policy, TierPairs};
+use serde::Deserialize;
 
 /// Policies with a name, and what they are.
 pub const PRESETS: [(&str, &str); 7] = [
     ("default", "nobody gives way"),
     (
         "installed",
-        "as installed: priorities and reclaim make others give way, and who saves its state may be moved",
+        "as installed: priorities and reclaim make others give way, and gangs that save their state may be moved",
     ),
-    ("fifo", "the oldest first, and who is blocked holds up all after it: a baseline"),
-    ("skip-ahead", "the oldest first, and who fits goes ahead of who does not"),
-    ("easy", "skip-ahead, and the first that is blocked has a reservation"),
-    ("conservative", "skip-ahead, and everybody who is blocked has a reservation"),
-    ("full", "who may be made to give way, gives way: priorities, reclaim, expected work"),
+    ("fifo", "the oldest first, and a blocked gang holds up all after it: a baseline"),
+    ("skip-ahead", "the oldest first, and gangs that fit go ahead of those that do not"),
+    ("easy", "skip-ahead, and the first blocked gang has a reservation"),
+    ("conservative", "skip-ahead, and every blocked gang has a reservation"),
+    ("full", "every rule that makes gangs give way: priorities, reclaim, expected work"),
 ];
 
+/// The policy that a file starts from by default.
+const BASE: &str = "installed";
+
 /// What can be set, and to what.
-pub const KEYS: [(&str, &str); 13] = [
+pub const KEYS: [(&str, &str); 14] = [
     ("order", "age, strict-age or expected-work"),
     ("packing", "best-fit, least-fragmentation, spread or least-power"),
     ("reservations", "how many blocked gangs get one; 0 is none"),
     ("gather", "for how many long-blocked gangs nodes are gathered as they fall free; 0 is none"),
     ("gather-after-seconds", "how long a gang waits before nodes are gathered for it"),
     ("priority-evicts", "true or false"),
+    ("priority-takes-quota", "none, or pairs of tiers such as `production>exploration,production>research`"),
     ("reclaim", "true or false"),
     ("expected-work-evicts", "true or false"),
     ("hold-seconds", "how long capacity is held for a claimant"),
@@ -35,7 +41,7 @@ pub const KEYS: [(&str, &str); 13] = [
     ("cap-watts", "the most that all nodes may draw"),
 ];
 
-/// A policy by its name. None of them explains: who simulates a million jobs reads no reasons.
+/// A policy by its name. None of them explains: nobody reads the reasons of a million simulated jobs.
 pub fn preset(name: &str) -> Option<Policy> {
     let base = Policy { explain: false, ..Policy::default() };
     let reservations = |reservations_max: u32| Backfill { reservations_max, ..Backfill::default() };
@@ -51,8 +57,8 @@ pub fn preset(name: &str) -> Option<Policy> {
         "skip-ahead" => skip_ahead,
         "easy" => Policy { backfill: reservations(1), ..by_age },
         "conservative" => Policy { backfill: reservations(1_000), ..by_age },
-        // Nobody is moved: that loses 2.1 % of a week's GPU time with reclaim, against 1 % without, and in X3 it costs a team
-        // that seldom waits more than it gains.
+        // No gang is moved: moves lose 2.1 % of a week's GPU time with reclaim, against 1 % without, and in X3 they
+        // cost a team that seldom waits more than it gains.
         "full" => Policy {
             eviction: EvictionPolicy {
                 by_priority: true,
@@ -66,10 +72,34 @@ pub fn preset(name: &str) -> Option<Policy> {
     })
 }
 
-/// A policy as a file writes it: things to set, and under `base` the name of the policy that they are set in, else
-/// `base_default`.
-pub fn from_entries(entries: &BTreeMap<String, String>, base_default: &str) -> Result<Policy, String> {
-    let base = entries.get("base").map_or(base_default, String::as_str);
+/// A policy as a file writes it, in any format: things to set, and under `base` the name of the policy to set them
+/// in, else `installed`.
+#[derive(Deserialize)]
+pub struct PolicyFile(BTreeMap<String, Entry>);
+
+/// A value, as it is written in the file.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "write a word, a whole number, true or false")]
+enum Entry {
+    Bool(bool),
+    Number(u64),
+    Text(String),
+}
+
+impl PolicyFile {
+    /// The policy; the error lists what is possible.
+    pub fn policy(self) -> Result<Policy, String> {
+        let text = |entry| match entry {
+            Entry::Bool(value) => value.to_string(),
+            Entry::Number(value) => value.to_string(),
+            Entry::Text(text) => text,
+        };
+        from_entries(&self.0.into_iter().map(|(key, entry)| (key, text(entry))).collect())
+    }
+}
+
+fn from_entries(entries: &BTreeMap<String, String>) -> Result<Policy, String> {
+    let base = entries.get("base").map_or(BASE, String::as_str);
     let mut policy = preset(base).ok_or_else(|| {
         format!("no policy is called `{base}`; there are {}", PRESETS.map(|(name, _)| name).join(", "))
     })?;
@@ -79,7 +109,7 @@ pub fn from_entries(entries: &BTreeMap<String, String>, base_default: &str) -> R
     Ok(policy)
 }
 
-/// Sets one thing; the error says what would have been possible.
+/// Sets one thing; the error lists what is possible.
 pub fn set(policy: &mut Policy, key: &str, value: &str) -> Result<(), String> {
     let (_, possible) = KEYS.into_iter().find(|(name, _)| *name == key).ok_or_else(|| {
         format!("no policy has `{key}`; there are {}", KEYS.map(|(name, _)| name).join(", "))
@@ -96,6 +126,7 @@ fn set_known(policy: &mut Policy, key: &str, value: &str) -> Option<()> {
         "gather" => policy.backfill.gather_max = number()?,
         "gather-after-seconds" => policy.backfill.gather_after_seconds = number()?,
         "priority-evicts" => policy.eviction.by_priority = value.parse().ok()?,
+        "priority-takes-quota" => policy.eviction.takes_quota = tier_pairs(value)?,
         "reclaim" => policy.eviction.reclaim = value.parse().ok()?,
         "expected-work-evicts" => policy.eviction.by_expected_work = value.parse().ok()?,
         "hold-seconds" => policy.eviction.hold_seconds = number()?,
@@ -106,6 +137,15 @@ fn set_known(policy: &mut Policy, key: &str, value: &str) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+fn tier_pairs(text: &str) -> Option<TierPairs> {
+    let mut pairs = text.split(',').map(str::trim).filter(|pair| *pair != "none");
+    pairs.try_fold(TierPairs::default(), |pairs, pair| {
+        let (claims, gives) = pair.split_once('>')?;
+        let (claims, gives) = (Tier::named(claims.trim())?, Tier::named(gives.trim())?);
+        (claims > gives).then(|| pairs.with(claims, gives))
+    })
 }
 
 fn order(name: &str) -> Option<OrderPolicy> {
@@ -129,11 +169,9 @@ fn packing(name: &str) -> Option<Packing> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use cluster_model::policy::{Backfill, Policy};
 
-    use super::{KEYS, PRESETS, from_entries, preset, set};
+    use super::{KEYS, PRESETS, PolicyFile, preset, set};
 
     #[test]
     fn every_name_that_is_offered_exists() {
@@ -146,7 +184,7 @@ mod tests {
             let value = possible
                 .split([',', ' '])
                 .next()
-                .filter(|_| matches!(key, "order" | "packing"))
+                .filter(|_| matches!(key, "order" | "packing" | "priority-takes-quota"))
                 .unwrap_or(value);
             set(&mut Policy::default(), key, value).unwrap();
         }
@@ -168,15 +206,15 @@ mod tests {
 
     #[test]
     fn a_file_sets_things_in_the_policy_that_it_names() {
-        let read = |entries: &[(&str, &str)]| {
-            let entries: BTreeMap<_, _> =
-                entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-            from_entries(&entries, "installed")
-        };
-        assert!(read(&[]).unwrap().eviction.reclaim, "without a base, the one that was given");
-        assert!(!read(&[("base", "default")]).unwrap().eviction.reclaim);
-        assert!(!read(&[("reclaim", "false")]).unwrap().eviction.reclaim);
-        assert!(read(&[("base", "magic")]).unwrap_err().starts_with("no policy is called `magic`"));
-        assert!(read(&[("reclaim", "perhaps")]).is_err());
+        let read = |file: &str| serde_json::from_str::<PolicyFile>(file).unwrap().policy();
+        assert!(read("{}").unwrap().eviction.reclaim, "without a base, the installed one");
+        assert!(!read(r#"{"base": "default"}"#).unwrap().eviction.reclaim);
+        assert!(!read(r#"{"reclaim": false}"#).unwrap().eviction.reclaim);
+        assert!(!read(r#"{"reclaim": "false"}"#).unwrap().eviction.reclaim, "as a word too");
+        assert_eq!(read(r#"{"hold-seconds": 60}"#).unwrap().eviction.hold_seconds, 60);
+        assert!(read(r#"{"base": "magic"}"#).unwrap_err().starts_with("no policy is called `magic`"));
+        assert!(read(r#"{"reclaim": "perhaps"}"#).is_err());
+        let parts = serde_json::from_str::<PolicyFile>(r#"{"reclaim": [1]}"#).err().unwrap();
+        assert!(parts.to_string().starts_with("write a word"), "{parts}");
     }
 }

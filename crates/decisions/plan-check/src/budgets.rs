@@ -1,12 +1,12 @@
-//! No more pods of a disruption budget go than it allows.
+//! No more pods of a disruption budget leave than it allows.
 
 use cluster_model::plan::Plan;
 
 use crate::facts::Facts;
 use crate::violation::Violation;
 
-/// Those that the plan evicts, and those that were told to go before and are still there, or gone since the budget was
-/// heard of, counted budget by budget.
+/// Counts, for each budget, the pods that the plan evicts, and those that were told to leave before and are still
+/// there, or went since the budget was last heard of.
 pub(crate) fn budgets_are_kept(facts: &Facts<'_>, plan: &Plan, violations: &mut Vec<Violation>) {
     for budget in &facts.budgets {
         let pods_of = |gang| {

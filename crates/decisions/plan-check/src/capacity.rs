@@ -1,14 +1,15 @@
-//! No node holds more than it has, by count, by device and by draw.
+//! No node holds more than it has, by count, by device and by power.
 
 use cluster_model::policy::Policy;
 use cluster_model::{DeviceAsk, DevicePart, DeviceUse, MigProfile, Node, NodeName, Pod, Resources};
 
 use crate::facts::Facts;
 use crate::local;
+use crate::mig::{geometry, slices};
 use crate::picture::{Occupant, Picture};
 use crate::violation::Violation;
 
-/// Nodes that hold more than they have of something that is asked for by a pod that is judged.
+/// Nodes that hold more than they have of something that a judged pod asks for.
 pub(crate) fn nodes_are_not_over<'a>(
     facts: &Facts<'a>,
     picture: &Picture<'a>,
@@ -41,7 +42,7 @@ fn counts_are_not_over<'a>(
             asked += occupant.pod.requests;
         }
     }
-    // A device that is used in parts is none of the whole ones.
+    // A device that is used in parts is not a whole one.
     total.gpus += i64::try_from(devices_in_parts(node, occupants)).unwrap_or(i64::MAX);
     let has = node.allocatable;
     let checks = [
@@ -78,7 +79,7 @@ fn devices_are_not_over<'a>(
     }
 }
 
-/// Whether one device can be given to all of them at once.
+/// Whether one device can serve all of them at once.
 fn fit_together(parts: &[DevicePart]) -> bool {
     let wholes = parts.iter().filter(|part| matches!(part, DevicePart::Whole)).count();
     if wholes > 0 {
@@ -102,30 +103,7 @@ fn fit_together(parts: &[DevicePart]) -> bool {
     millis <= 1000 && media <= 1 && (millis == 0 || slices_taken == 0)
 }
 
-/// The memory slices of an instance, one bit each; more than eight if it reaches past the end.
-pub(crate) fn slices(profile: MigProfile, start: u8) -> u16 {
-    let (width, _) = geometry(profile);
-    ((1u16 << width) - 1) << start.min(8)
-}
-
-/// Memory slices of a profile.
-pub(crate) fn slices_of(profile: MigProfile) -> u8 {
-    geometry(profile).0
-}
-
-/// Memory slices of a profile, and where it may start, as the vendor's tools list them.
-fn geometry(profile: MigProfile) -> (u8, &'static [u8]) {
-    match profile {
-        MigProfile::G1 | MigProfile::G1Media => (1, &[0, 1, 2, 3, 4, 5, 6]),
-        MigProfile::G1Double => (2, &[0, 2, 4, 6]),
-        MigProfile::G2 => (2, &[0, 2, 4]),
-        MigProfile::G3 => (4, &[0, 4]),
-        MigProfile::G4 => (4, &[0]),
-        MigProfile::G7 => (8, &[0]),
-    }
-}
-
-/// Whether a pod got what it asks for: devices that there are, of an Exact node; none by number of a Counted one, which
+/// Whether a pod got what it asks for: existing devices of an Exact node; no numbered devices of a Counted one, which
 /// has no parts to give.
 pub(crate) fn devices_are_as_asked(node: &Node, pod: &Pod, devices: &[DeviceUse]) -> bool {
     if !node.exact {
@@ -146,7 +124,7 @@ pub(crate) fn devices_are_as_asked(node: &Node, pod: &Pod, devices: &[DeviceUse]
     exist && parts_as_asked && i64::try_from(wholes).is_ok_and(|wholes| wholes == pod.requests.gpus)
 }
 
-/// All nodes together draw no more than they may; or, where they do already, no more than before.
+/// All nodes together stay within the power cap; or, if they exceed it already, draw no more than before.
 pub(crate) fn power_is_capped<'a>(
     facts: &Facts<'a>,
     picture: &Picture<'a>,
@@ -186,7 +164,7 @@ fn gpus_in_use(node: &Node, occupants: &[Occupant<'_>]) -> u64 {
     u64::try_from(whole).unwrap_or(0) + devices_in_parts(node, occupants)
 }
 
-/// Devices of an Exact node of which somebody has a part.
+/// Devices of an Exact node with a part in use.
 fn devices_in_parts(node: &Node, occupants: &[Occupant<'_>]) -> u64 {
     let is_part =
         |it: &&DeviceUse| it.part != DevicePart::Whole && i64::from(it.device) < node.allocatable.gpus;

@@ -1,4 +1,4 @@
-//! Is this plan allowed?
+//! Whether a plan is allowed.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub fn check_plan(state: &ClusterState, plan: &Plan, policy: &Policy) -> Vec<Vio
         if facts.leaving_for.values().any(|claimant| *claimant == gang) {
             found.push(Violation::HoldGivenUp(gang.clone()));
         }
-        // For this plan it has run out.
+        // For this plan it has expired.
         facts.held.entry(gang).and_modify(|expires| *expires = plan.made_at);
     }
     if plan.generation != state.generation() {
@@ -42,7 +42,7 @@ pub fn check_plan(state: &ClusterState, plan: &Plan, policy: &Policy) -> Vec<Vio
         topology::members_are_spread(&facts, &decision, &mut found);
     }
     let is_new = |occupant: &Occupant<'_>| occupant.is_new;
-    // What is held draws nothing yet, and excuses nobody who starts now.
+    // What is held draws no power yet, so it excuses nothing that starts now.
     let mut pictures = vec![(Picture::running(&facts), Picture::now(&facts, plan))];
     if !plan.holds.is_empty() || !facts.held.is_empty() {
         pictures.push((Picture::before(&facts), Picture::later(&facts, plan, None)));
@@ -63,7 +63,7 @@ pub fn check_plan(state: &ClusterState, plan: &Plan, policy: &Policy) -> Vec<Vio
     once_each(found)
 }
 
-/// What is wrong now is mostly wrong later too; it is said once.
+/// What is wrong now is mostly wrong later too; it is reported once.
 fn once_each(found: Vec<Violation>) -> Vec<Violation> {
     let mut once: Vec<Violation> = Vec::new();
     for violation in found {

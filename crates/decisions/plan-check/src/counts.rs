@@ -1,4 +1,4 @@
-//! Does the state count rightly? Everything it keeps up to date with each change is counted anew here.
+//! Whether the state counts correctly. Everything that it updates with each change is counted again here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -9,8 +9,8 @@ use cluster_model::{
     ResourceName, Resources,
 };
 
-use crate::capacity;
 use crate::facts::{Facts, amounts, share_millis};
+use crate::mig;
 use crate::violation::Violation;
 
 /// Everything that the state counts wrongly.
@@ -49,7 +49,7 @@ fn nodes(state: &ClusterState, facts: &Facts<'_>, found: &mut Vec<Violation>) {
                 uses.map(|it| it.part).collect::<Vec<DevicePart>>()
             };
             let count = usize::try_from(object.allocatable.gpus).unwrap_or(0);
-            // A device in use in parts is no free GPU.
+            // A device in use in parts is not a free GPU.
             let in_parts = |device: &usize| parts(*device).iter().any(|part| *part != DevicePart::Whole);
             is.gpus -= i64::try_from((0..count).filter(in_parts).count()).unwrap_or(0);
             for (device, said) in node.devices().iter().enumerate() {
@@ -61,7 +61,7 @@ fn nodes(state: &ClusterState, facts: &Facts<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-/// Other resources that somebody asks for, and ports: on each node, and in its class.
+/// Other resources that some pod asks for, and ports: on each node, and in its class.
 fn extras(state: &ClusterState, facts: &Facts<'_>, found: &mut Vec<Violation>) {
     let members = || facts.pods.values().chain(&facts.stand_ins);
     let asked = members().flat_map(|member| member.pod.other_requests.iter());
@@ -99,7 +99,7 @@ fn extras(state: &ClusterState, facts: &Facts<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-/// What can still be had of a device, whatever is used of it.
+/// What is still available of a device, whatever is used of it.
 fn left_of_device(parts: &[DevicePart]) -> DeviceState {
     let (mut whole, mut millis, mut slices, mut media) = (false, 0u16, 0u8, false);
     for part in parts {
@@ -107,7 +107,7 @@ fn left_of_device(parts: &[DevicePart]) -> DeviceState {
             DevicePart::Whole => whole = true,
             DevicePart::Millis(share) => millis = millis.saturating_add(*share),
             DevicePart::Mig { profile, start } => {
-                slices |= u8::try_from(capacity::slices(*profile, *start) & 255).unwrap_or(u8::MAX);
+                slices |= u8::try_from(mig::slices(*profile, *start) & 255).unwrap_or(u8::MAX);
                 media |= matches!(profile, MigProfile::G1Media | MigProfile::G7);
             }
         }

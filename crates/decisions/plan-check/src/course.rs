@@ -1,8 +1,8 @@
-//! What went wrong over time: holds that vanish, gangs that give way to the same claimant again and again, use that is
-//! not forgotten and savings that nobody earned.
+//! What went wrong over time: holds that vanish, gangs that give way to the same claimant again and again, use that
+//! is not forgotten, and savings that were not earned.
 //!
 //! ```text
-//!   time goes on ──► advancing: what was held until now is put to the accounts, in floating point
+//!   time passes  ──► advancing: what was held until now goes into the accounts, in floating point
 //!   a plan       ──► planned: accounts, holds and evictions are compared with what was before
 //! ```
 
@@ -20,9 +20,9 @@ use crate::violation::Violation;
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     accounts: BTreeMap<QueueName, Account>,
-    /// Who has given way for whom.
+    /// Which gangs have given way for which.
     gave_way: BTreeSet<(GangKey, GangKey)>,
-    /// What is held for whom, and until when.
+    /// Holds by gang, and until when.
     holds: BTreeMap<GangKey, Timestamp>,
     use_gpu_milliseconds: i64,
 }
@@ -35,7 +35,7 @@ struct Account {
 }
 
 impl Course {
-    /// To be called before time goes on in the state: what is held there was held until `now`.
+    /// To be called before time advances in the state: what is held there was held until `now`.
     pub fn advancing(&mut self, state: &ClusterState, now: Timestamp) {
         let facts = Facts::read(state);
         let milliseconds = (now.as_millisecond() - state.now().as_millisecond()).max(0);
@@ -52,18 +52,18 @@ impl Course {
         }
     }
 
-    /// Says that a hold ran out and was given up.
+    /// Records that a hold expired and was given up.
     pub fn hold_ran_out(&mut self, gang: &GangKey) {
         self.holds.remove(gang);
     }
 
-    /// Judges a plan by what was before. The state is the one it was made from.
+    /// Judges a plan by what was before. The state is the one that the plan was made from.
     pub fn planned(&mut self, state: &ClusterState, plan: &Plan) -> Vec<Violation> {
         let facts = Facts::read(state);
         let mut found = Vec::new();
         self.accounts_agree(state, &mut found);
         self.holds_are_kept(&facts, plan, &mut found);
-        // Who is moved for its own sake may be moved again, later on.
+        // A gang that is moved for its own sake may be moved again later.
         for eviction in plan.evictions.iter().filter(|it| !is_for_itself(it)) {
             if !self.gave_way.insert((eviction.gang.clone(), eviction.claimant.clone())) {
                 let (gang, claimant) = (eviction.gang.clone(), eviction.claimant.clone());
@@ -79,7 +79,7 @@ impl Course {
         found
     }
 
-    /// GPUs in use times time, whole ones, by all pods.
+    /// GPUs in use times time, in whole milliseconds, over all pods.
     pub fn use_gpu_milliseconds(&self) -> i64 {
         self.use_gpu_milliseconds
     }
@@ -99,7 +99,7 @@ impl Course {
         }
     }
 
-    /// A hold lasts until its gang starts or goes, or until it runs out.
+    /// A hold lasts until its gang starts or goes, or until it expires.
     fn holds_are_kept(&mut self, facts: &Facts<'_>, plan: &Plan, found: &mut Vec<Violation>) {
         let mut ended = Vec::new();
         for (gang, expires) in &self.holds {

@@ -1,10 +1,10 @@
-//! Nobody gives way without a rule, without a claimant, or for nothing.
+//! No gang gives way without a rule, without a claimant, or for nothing.
 
 use std::collections::BTreeSet;
 
 use cluster_model::plan::{Eviction, EvictionRule, Plan};
 use cluster_model::policy::Policy;
-use cluster_model::{GangKey, PodKey, Queue, ResourceName};
+use cluster_model::{GangKey, PodKey, Queue, ResourceName, Tier};
 use jiff::Timestamp;
 
 use crate::capacity;
@@ -25,7 +25,7 @@ pub(crate) fn evictions_are_allowed<'a>(
     let mut seen = BTreeSet::new();
     for eviction in &plan.evictions {
         let runs = facts.running(&eviction.gang).next().is_some();
-        // Who is moved to tidy up moves for its own sake.
+        // A gang that is moved to tidy up moves for its own sake.
         let for_itself = eviction.gang == eviction.claimant && !eviction.moves;
         if !runs || !seen.insert(&eviction.gang) || for_itself {
             violations.push(Violation::NotEvictable(eviction.gang.clone()));
@@ -49,15 +49,15 @@ pub(crate) fn evictions_are_allowed<'a>(
         }
         loss_is_right(facts, plan, eviction, violations);
     }
-    queues_that_give_keep_their_quota(facts, plan, violations);
+    queues_that_give_keep_their_quota(facts, plan, policy, violations);
     budgets::budgets_are_kept(facts, plan, violations);
 }
 
-/// A hold may outlast the grace of those that leave by so much, and no grace counts for longer than an hour.
+/// How much a hold may outlast the grace of gangs that leave. No grace counts for longer than an hour.
 const SEEN_GONE_SECONDS: u32 = 60;
 const GRACE_SECONDS_MAX: u32 = 3600;
 
-/// Holds are for claimants and for those who are moved, and do not last for ever.
+/// Holds are for claimants and for gangs that are moved, and do not last for ever.
 pub(crate) fn holds_are_allowed(
     facts: &Facts<'_>,
     plan: &Plan,
@@ -105,11 +105,11 @@ fn is_not_protected(facts: &Facts<'_>, plan: &Plan, eviction: &Eviction, violati
 fn by_priority(facts: &Facts<'_>, eviction: &Eviction, policy: &Policy, violations: &mut Vec<Violation>) {
     let mut wrong = |what| violations.push(Violation::NotTheRule { gang: eviction.gang.clone(), what });
     if !policy.eviction.by_priority {
-        wrong("nobody gives way by priority");
+        wrong("the policy evicts none by priority");
     }
     let lead = facts.lead(&eviction.claimant);
     if lead.is_some_and(|pod| !pod.preempts) {
-        wrong("the claimant's priority makes nobody give way");
+        wrong("the claimant's priority makes no gang give way");
     }
     let claims = lead.map(|pod| pod.priority);
     let gives = facts.members(&eviction.gang).map(|member| member.pod.priority).max();
@@ -118,12 +118,12 @@ fn by_priority(facts: &Facts<'_>, eviction: &Eviction, policy: &Policy, violatio
     }
     let queue =
         |gang: &GangKey| facts.lead(gang).and_then(|pod| facts.queue_of(pod)).map(|queue| &queue.name);
-    let is_tier_below = gives.map(tier) < claims.map(tier);
+    let is_tier_below = gives.map(Tier::of) < claims.map(Tier::of);
     if queue(&eviction.claimant) != queue(&eviction.gang) && !is_tier_below {
-        wrong("within a tier nobody takes from another queue by priority");
+        wrong("within a tier no gang takes from another queue by priority");
     }
     if eviction.moves {
-        wrong("who is moved is not evicted by priority");
+        wrong("a moved gang is not evicted by priority");
     }
 }
 
@@ -145,9 +145,9 @@ fn by_reclaim<'a>(
         return wrong("one of the two has no queue");
     };
     if branch(facts, from, to).is_none() {
-        wrong("the claimant's queue is not beside the victim's");
+        wrong("one of the two queues is above the other");
     }
-    if tier(gives.priority) > tier(claims.priority) {
+    if Tier::of(gives.priority) > Tier::of(claims.priority) {
         wrong("it is of a higher tier");
     }
     if !is_within_quota(facts, plan, eviction, from, to) {
@@ -164,13 +164,8 @@ fn by_reclaim<'a>(
     }
 }
 
-/// Priorities of one tier differ by less than a thousand.
-fn tier(priority: i32) -> i32 {
-    priority.div_euclid(1000)
-}
-
-/// Whether the queues that take would hold no more than they own of what the claimant gets; with credit in its bank, a
-/// queue counts as if it did.
+/// Whether the queues that take would hold no more than they own of what the claimant gets. A queue with credit in
+/// its bank counts as if it did.
 fn is_within_quota<'a>(
     facts: &Facts<'a>,
     plan: &'a Plan,
@@ -209,7 +204,7 @@ fn by_consolidation(
 ) {
     let mut wrong = |what| violations.push(Violation::NotTheRule { gang: eviction.gang.clone(), what });
     if !eviction.moves {
-        wrong("who makes room by consolidation is moved");
+        wrong("a gang that makes room by consolidation is moved");
     }
     if facts.terms(&eviction.gang).is_none_or(|terms| !terms.eviction.checkpoints) {
         wrong("it does not save its state");
@@ -232,8 +227,8 @@ fn by_consolidation(
     }
 }
 
-/// The queues at and above `from` that are not above `to`, the innermost first: those that give. None if one of the two
-/// is above the other, so that nothing changes hands.
+/// The queues at and above `from` that are not above `to`, the innermost first: those that give. None if one of the
+/// two is above the other, because then nothing changes hands.
 fn branch<'a>(facts: &Facts<'a>, from: &'a Queue, to: &'a Queue) -> Option<Vec<&'a Queue>> {
     let above: BTreeSet<_> = facts.chain(to)?.iter().map(|queue| &queue.name).collect();
     let branch: Vec<&Queue> =
@@ -241,9 +236,19 @@ fn branch<'a>(facts: &Facts<'a>, from: &'a Queue, to: &'a Queue) -> Option<Vec<&
     (!branch.is_empty()).then_some(branch)
 }
 
-/// Once all are gone that give what is borrowed, their queue still holds what it owns, of everything that was taken.
-fn queues_that_give_keep_their_quota<'a>(facts: &Facts<'a>, plan: &'a Plan, violations: &mut Vec<Violation>) {
-    let is_borrowed = |it: &&Eviction| matches!(it.why, EvictionRule::Reclaim | EvictionRule::ExpectedWork);
+/// Once all gangs that give borrowed resources are gone, their queue still holds its quota of everything that was
+/// taken.
+fn queues_that_give_keep_their_quota<'a>(
+    facts: &Facts<'a>,
+    plan: &'a Plan,
+    policy: &Policy,
+    violations: &mut Vec<Violation>,
+) {
+    let is_borrowed = |it: &&Eviction| match it.why {
+        EvictionRule::Reclaim | EvictionRule::ExpectedWork => true,
+        EvictionRule::Priority => !may_take_quota(facts, it, policy),
+        EvictionRule::Consolidation => false,
+    };
     let victims: Vec<&Eviction> = plan.evictions.iter().filter(is_borrowed).collect();
     if victims.is_empty() {
         return;
@@ -260,8 +265,13 @@ fn queues_that_give_keep_their_quota<'a>(facts: &Facts<'a>, plan: &'a Plan, viol
             .running(&eviction.gang)
             .flat_map(|(pod, node)| amounts(facts, pod, node))
             .map(|(resource, _)| resource)
-            .filter(|resource| matches!(resource, ResourceName::Gpu(_)))
             .collect();
+        let gpus = taken.iter().filter(|resource| matches!(resource, ResourceName::Gpu(_)));
+        // A gang with GPUs is judged by them. A reclaim and expected work are judged by GPUs only.
+        let judged: Vec<&ResourceName> = match (gpus.clone().next(), eviction.why) {
+            (None, EvictionRule::Priority) => taken.iter().collect(),
+            _ => gpus.collect(),
+        };
         // Between gangs of one queue nothing changes hands by a reclaim; by expected work it does, if it is borrowed.
         let within_one = || if eviction.why == EvictionRule::ExpectedWork { vec![from] } else { vec![] };
         for queue in branch(facts, from, to).unwrap_or_else(within_one) {
@@ -270,7 +280,7 @@ fn queues_that_give_keep_their_quota<'a>(facts: &Facts<'a>, plan: &'a Plan, viol
                     .is_some_and(|owned| holdings.held(queue, resource) < owned)
             };
             // What is held beyond the quota on credit is not borrowed.
-            if facts.has_credit(queue) || taken.iter().any(below) {
+            if facts.has_credit(queue) || judged.iter().copied().any(below) {
                 let (gang, queue) = (eviction.gang.clone(), queue.name.clone());
                 violations.push(Violation::BelowQuota { gang, queue });
             }
@@ -278,8 +288,21 @@ fn queues_that_give_keep_their_quota<'a>(facts: &Facts<'a>, plan: &'a Plan, viol
     }
 }
 
-/// The plan as it was once room was made for a claimant. Later claimants have others evicted, and in hindsight that might
-/// have been enough.
+/// Whether an eviction by priority may take what the victim's queue owns: within one queue, or if the policy lets the
+/// claimant's tier do so.
+fn may_take_quota(facts: &Facts<'_>, eviction: &Eviction, policy: &Policy) -> bool {
+    let (Some(claims), Some(gives)) = (facts.lead(&eviction.claimant), facts.lead(&eviction.gang)) else {
+        return true;
+    };
+    let queue = |pod| facts.queue_of(pod).map(|queue| &queue.name);
+    let gives_priority = facts.members(&eviction.gang).map(|member| member.pod.priority).max();
+    let (claims_tier, gives_tier) =
+        (Tier::of(claims.priority), Tier::of(gives_priority.unwrap_or(gives.priority)));
+    queue(claims) == queue(gives) || policy.eviction.takes_quota.has(claims_tier, gives_tier)
+}
+
+/// The plan at the time when room was made for a claimant. Later claimants have others evicted, and in hindsight that
+/// might have been enough.
 fn up_to(plan: &Plan, claimant: &GangKey) -> Plan {
     let mut before = plan.clone();
     let last = plan.evictions.iter().rposition(|it| it.claimant == *claimant);
@@ -294,7 +317,7 @@ fn up_to(plan: &Plan, claimant: &GangKey) -> Plan {
     before
 }
 
-/// With the victim still there, what the claimant gets (or one that is moved for it) does not fit.
+/// With the victim still there, what the claimant gets (or a gang that is moved for it) does not fit.
 fn is_not_for_nothing<'a>(
     facts: &Facts<'a>,
     plan: &'a Plan,
@@ -334,7 +357,7 @@ fn is_not_for_nothing<'a>(
     }
 }
 
-/// Whether a gang waited for so long that it may keep room that the plan does not tell of.
+/// Whether a gang waited for so long that it may keep room that the plan does not show.
 fn somebody_gathers(facts: &Facts<'_>, plan: &Plan, policy: &Policy) -> bool {
     let since = plan.made_at.as_second() - i64::from(policy.backfill.gather_after_seconds);
     policy.backfill.gather_max > 0

@@ -1,4 +1,4 @@
-//! The objects, where pods are, and who is held or evicted; none of the state's orders and sums.
+//! The objects, where pods are, and which gangs are held or evicted; none of the state's orders and sums.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use cluster_model::{
 };
 use jiff::Timestamp;
 
-use crate::capacity::slices_of as slices;
+use crate::mig::slices_of as slices;
 
 /// A pod, and where it counts.
 #[derive(Clone, Copy)]
@@ -45,15 +45,15 @@ pub(crate) struct Facts<'a> {
     pub pods: BTreeMap<&'a PodKey, Member<'a>>,
     pub queues: BTreeMap<&'a QueueName, &'a Queue>,
     pub gangs: BTreeMap<&'a GangKey, Vec<Member<'a>>>,
-    /// Room kept for the next life of pods that are moved.
+    /// Nodes kept for the successors of pods that are moved.
     pub stand_ins: Vec<Member<'a>>,
     /// Members that had a node and ended.
     ended: BTreeMap<&'a GangKey, usize>,
-    /// Who gives way already, and for whom.
+    /// Gangs that give way already, and their claimants.
     pub leaving_for: BTreeMap<&'a GangKey, &'a GangKey>,
-    /// Who has a hold, and until when.
+    /// Gangs with a hold, and until when.
     pub held: BTreeMap<&'a GangKey, Timestamp>,
-    /// Queues with credit in their bank. How it was earned is for [`crate::Course`] to say.
+    /// Queues with credit in their bank. [`crate::Course`] judges how it was earned.
     credit: BTreeSet<&'a QueueName>,
     /// Labels of the namespaces that pods are in, as far as they are known.
     pub namespaces: BTreeMap<&'a Arc<str>, &'a LabelSet>,
@@ -112,13 +112,13 @@ impl<'a> Facts<'a> {
         self.credit.contains(&queue.name)
     }
 
-    /// Whether what is held for a gang has run out.
+    /// Whether the hold of a gang has expired.
     pub fn is_outdated(&self, gang: &GangKey, now: Timestamp) -> bool {
         self.held.get(gang).is_some_and(|expires| *expires <= now)
     }
 
-    /// Gangs that give way and are counted on to leave. Those whose claimant still waits and has lost its hold take longer
-    /// than anybody counted on: they stay in the picture for as long as they are there.
+    /// Gangs that give way and are expected to leave. Gangs whose claimant still waits and has lost its hold take
+    /// longer than expected: they stay in the picture as long as they are there.
     pub fn leaving(&self, now: Timestamp) -> BTreeSet<&'a GangKey> {
         let is_awaited = |claimant: &GangKey| {
             let waits = self.members(claimant).any(|member| self.waits(&member.pod.key));
@@ -131,7 +131,7 @@ impl<'a> Facts<'a> {
         self.ended.get(gang).copied().unwrap_or(0)
     }
 
-    /// A pod of ours without a node that is not being deleted; its place may be held.
+    /// A pod of ours without a node that is not being deleted; a node may be held for it.
     pub fn waits(&self, key: &PodKey) -> bool {
         self.pods
             .get(key)
@@ -149,8 +149,8 @@ impl<'a> Facts<'a> {
         members.filter_map(|member| Some((member.pod, member.runs_on()?)))
     }
 
-    /// Members that are charged to their queue: all that have a node or a hold. A pod that is moved is charged once, where
-    /// it still is.
+    /// Members that are charged to their queue: all that have a node or a hold. A pod that is moved is charged once,
+    /// where it still is.
     pub fn charged(&self) -> impl Iterator<Item = Member<'a>> {
         let moved = self.stand_ins.iter().filter(|it| !self.pods.contains_key(&it.pod.key)).copied();
         self.pods.values().filter(|member| member.at.is_some()).copied().chain(moved)
@@ -209,8 +209,8 @@ impl<'a> Facts<'a> {
         node.gpu_type.clone().or_else(|| (node.allocatable.gpus > 0).then(GpuType::unknown))
     }
 
-    /// The domain of a level that a node lies in: the path down to it. Without a level, the node itself. None if the
-    /// node lies in no domain of that level, or is not there.
+    /// The domain of a level that a node is in: the path down to it. Without a level, the node itself. None if the
+    /// node is in no domain of that level, or is not there.
     pub fn domain(&self, node: &'a NodeName, level: Option<Level>) -> Option<Domain<'a>> {
         let object = *self.nodes.get(node)?;
         match level {

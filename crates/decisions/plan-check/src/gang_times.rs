@@ -1,13 +1,13 @@
-//! For how long was a gang neither whole nor free of nodes, and which pods never got one?
+//! For how long a gang was neither whole nor without nodes, and which pods never got a node.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use cluster_model::{GangKey, PodKey};
 
-/// How a pod fares.
+/// The state of a pod, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodState {
+pub enum PodLife {
     /// It waits, or holds its node.
     Living,
     /// It did its work to the end.
@@ -27,8 +27,8 @@ pub struct Sighting {
     pub gang_size: usize,
     /// Whether it has a node.
     pub has_node: bool,
-    /// How it fares.
-    pub state: PodState,
+    /// The pod's state.
+    pub state: PodLife,
 }
 
 /// A time in which a gang held nodes for some of its members while others had none.
@@ -36,7 +36,7 @@ pub struct Sighting {
 pub struct InPart {
     /// The gang.
     pub gang: GangKey,
-    /// How many members had a node at the end of it, or did their work.
+    /// How many members had a node at the end of it, or had done their work.
     pub started: usize,
     /// How many must.
     pub size: usize,
@@ -83,13 +83,13 @@ impl GangTimes {
         members.size = seen.gang_size;
         let before = members.pods.get(&seen.pod).copied();
         let had_ended = before.is_some_and(|member| member.ended);
-        if seen.state == PodState::Gone && !had_ended {
+        if seen.state == PodLife::Gone && !had_ended {
             members.pods.remove(&seen.pod);
             if before.is_some_and(|member| !member.has_node) && !seen.has_node {
                 self.deleted_unplaced.push(seen.pod.clone());
             }
         } else {
-            let ended = had_ended || seen.state == PodState::Ended;
+            let ended = had_ended || seen.state == PodLife::Ended;
             members.pods.insert(seen.pod.clone(), Member { has_node: seen.has_node, ended });
         }
         let part = members.part();
@@ -112,8 +112,8 @@ impl GangTimes {
         }
     }
 
-    /// Gangs that were in part for longer than `limit_millis`, counted from `faults_ended_millis` if they were so before;
-    /// and those that still are at `now_millis`, however short.
+    /// Gangs that were in part for longer than `limit_millis`, counted from `faults_ended_millis` if they were in
+    /// part before; and those that still are at `now_millis`, even if not for long.
     pub fn in_part_too_long(
         &self,
         limit_millis: i64,
@@ -164,9 +164,9 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::{GangKey, GangTimes, PodKey, PodState, Sighting};
+    use super::{GangKey, GangTimes, PodKey, PodLife, Sighting};
 
-    fn seen(name: &str, has_node: bool, state: PodState) -> Sighting {
+    fn seen(name: &str, has_node: bool, state: PodLife) -> Sighting {
         Sighting {
             pod: PodKey::new("ns", name, name),
             gang: GangKey::new("ns", "gang"),
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn the_time_between_the_first_and_the_last_member_counts_from_the_last_fault_on() {
         let (waits, runs) =
-            (|name| seen(name, false, PodState::Living), |name| seen(name, true, PodState::Living));
+            (|name| seen(name, false, PodLife::Living), |name| seen(name, true, PodLife::Living));
         let events = [(0, waits("a")), (0, waits("b")), (10, runs("a")), (100, runs("b"))];
         let times = judge(&events);
         assert_eq!(times.longest_in_part_millis(), 90);
@@ -203,23 +203,23 @@ mod tests {
     #[test]
     fn work_that_is_done_counts_as_started_and_deleted_members_do_not() {
         let done = [
-            (0, seen("a", true, PodState::Living)),
-            (5, seen("b", true, PodState::Living)),
-            (6, seen("a", true, PodState::Ended)),
-            (7, seen("a", true, PodState::Gone)),
+            (0, seen("a", true, PodLife::Living)),
+            (5, seen("b", true, PodLife::Living)),
+            (6, seen("a", true, PodLife::Ended)),
+            (7, seen("a", true, PodLife::Gone)),
         ];
         assert_eq!(judge(&done).in_part_too_long(0, 5, 100), []);
-        let lost = [done[0].clone(), done[1].clone(), (6, seen("a", true, PodState::Gone))];
+        let lost = [done[0].clone(), done[1].clone(), (6, seen("a", true, PodLife::Gone))];
         assert_eq!(judge(&lost).in_part_too_long(0, 5, 100).len(), 1);
         let unwound =
-            [lost[0].clone(), lost[1].clone(), lost[2].clone(), (9, seen("b", true, PodState::Gone))];
+            [lost[0].clone(), lost[1].clone(), lost[2].clone(), (9, seen("b", true, PodLife::Gone))];
         assert_eq!(judge(&unwound).in_part_too_long(3, 5, 100), [], "nothing is held any more");
         assert_eq!(judge(&unwound).in_part_too_long(2, 5, 100).len(), 1);
     }
 
     #[test]
     fn a_pod_that_is_deleted_before_it_was_placed_is_found() {
-        let times = judge(&[(0, seen("a", false, PodState::Living)), (1, seen("a", false, PodState::Gone))]);
+        let times = judge(&[(0, seen("a", false, PodLife::Living)), (1, seen("a", false, PodLife::Gone))]);
         assert_eq!(times.never_placed(), [PodKey::new("ns", "a", "a")]);
     }
 }

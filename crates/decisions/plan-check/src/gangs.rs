@@ -11,7 +11,7 @@ use crate::facts::{Facts, uses_gpus};
 use crate::local::is_selected;
 use crate::violation::Violation;
 
-/// What a plan decides for a gang: it starts, or room is held for it.
+/// What a plan decides for a gang: it starts, or nodes are held for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Decision<'a> {
     pub gang: &'a GangKey,
@@ -83,7 +83,7 @@ pub(crate) fn members_may_go_there(
     }
 }
 
-/// Whether a node would take a pod, whatever is free of it.
+/// Whether a node would take a pod, whatever is free on it.
 pub(crate) fn takes(node: &Node, pod: &Pod) -> bool {
     node.schedulable
         && node.taints.iter().all(|taint| !taint.repels() || taint.tolerated_by(&pod.tolerations))
@@ -111,7 +111,7 @@ pub(crate) fn gang_is_whole(facts: &Facts<'_>, decision: &Decision<'_>, violatio
         violations.push(Violation::TooManyMembers(gang.clone()));
     }
     let size = facts.size(gang);
-    // Of a gang that already has nodes, members may have ended unseen: then all that are left is all.
+    // In a gang that already has nodes, members may have ended unseen: then all that are left is all.
     let enough = running > 0 || facts.ended(gang) + placed.len() >= size.unwrap_or(0) as usize;
     // Only a gang with a maximum may start with fewer members than there are.
     let wanted = if most == usize::MAX { waiting.len() } else { 1 };
@@ -136,8 +136,8 @@ fn groups_are_whole(facts: &Facts<'_>, decision: &Decision<'_>, violations: &mut
     }
 }
 
-/// Whether a pod is in a group, or in one within it. Bounded by the number of groups: they might lead back to where one
-/// came from.
+/// Whether a pod is in a group, or in one within it. Bounded by the number of groups, because parents may form a
+/// ring.
 pub(crate) fn is_in(terms: &Terms, pod: &Pod, group: &Arc<str>) -> bool {
     let mut next = pod.group.as_ref();
     for _ in 0..=terms.groups.len() {
@@ -162,7 +162,7 @@ pub(crate) fn one_gpu_type(facts: &Facts<'_>, decision: &Decision<'_>, violation
     });
     let running = facts.running(decision.gang).filter(|(pod, _)| uses_gpus(pod) && !decision.moves);
     let mut running: BTreeSet<GpuType> = running.filter_map(|(_, node)| facts.gpu_type_of(node)).collect();
-    // Members that run on what the others may not use do not bind them.
+    // Members on nodes that the others may not use do not bind them.
     for (pod, _) in with_gpus.iter().filter(|(pod, _)| !pod.gpu_types.is_empty()) {
         running.retain(|running| pod.gpu_types.contains(running));
     }

@@ -1,11 +1,11 @@
-//! Was everything that happened allowed?
+//! Whether everything that happened was allowed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
 
-use cluster_model::{Change, GangKey, NodeName, Pod, PodKey};
+use cluster_model::{ClusterChange, GangKey, NodeName, Pod, PodKey};
 
 /// Something that must not have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum HistoryViolation {
         /// The pod.
         pod: PodKey,
     },
-    /// At the end, some members of a gang had had a node and others not.
+    /// At the end, some members of a gang had had a node and others had not.
     GangBoundInPart {
         /// The gang.
         gang: GangKey,
@@ -41,7 +41,7 @@ pub enum HistoryViolation {
         /// How many must have one.
         size: usize,
     },
-    /// An event was older than the one before: the judge was fed wrongly.
+    /// An event was older than the one before: the judge was fed in the wrong order.
     OutOfOrder {
         /// The revision.
         revision: u64,
@@ -75,7 +75,7 @@ impl fmt::Display for HistoryViolation {
 /// Everything that was seen so far. A pod counts on its node from the revision that shows it there until the one
 /// that shows it ended or deleted.
 #[derive(Clone, Debug, Default)]
-pub struct History {
+pub struct HistoryJudge {
     revision: u64,
     gpus: BTreeMap<NodeName, i64>,
     on_node: BTreeMap<NodeName, BTreeMap<PodKey, i64>>,
@@ -92,31 +92,31 @@ struct Members {
     bound: BTreeSet<PodKey>,
 }
 
-impl History {
+impl HistoryJudge {
     /// Takes in one event, as `cluster-convert` reads it. Events of pods and nodes must be fed in the order of their
-    /// resource versions; changes of queues are left out of account.
-    pub fn apply(&mut self, revision: u64, change: &Change) {
+    /// resource versions; changes of queues are ignored.
+    pub fn apply(&mut self, revision: u64, change: &ClusterChange) {
         if revision < self.revision {
             self.violations.push(HistoryViolation::OutOfOrder { revision });
         }
         self.revision = self.revision.max(revision);
         match change {
-            Change::Node(node) => {
+            ClusterChange::Node(node) => {
                 self.gpus.insert(node.name.clone(), node.allocatable.gpus);
                 self.check(&node.name, None);
             }
-            Change::NodeGone(name) => {
+            ClusterChange::NodeGone(name) => {
                 self.gpus.remove(name);
                 self.check(name, None);
             }
-            Change::Pod(pod) => self.pod(pod),
-            Change::PodGone(key) => self.pod_gone(key),
-            Change::Queue(_)
-            | Change::QueueGone(_)
-            | Change::Namespace { .. }
-            | Change::NamespaceGone(_)
-            | Change::Budget(_)
-            | Change::BudgetGone(_) => {}
+            ClusterChange::Pod(pod) => self.pod(pod),
+            ClusterChange::PodGone(key) => self.pod_gone(key),
+            ClusterChange::Queue(_)
+            | ClusterChange::QueueGone(_)
+            | ClusterChange::Namespace { .. }
+            | ClusterChange::NamespaceGone(_)
+            | ClusterChange::Budget(_)
+            | ClusterChange::BudgetGone(_) => {}
         }
     }
 
@@ -167,8 +167,8 @@ impl History {
         }
     }
 
-    /// Notes the moment at which a node comes to be over, once until it no longer is, and every pod that is put on a node
-    /// that is. A node that is not there has nothing to be over.
+    /// Records the moment at which a node becomes over-committed, once until it is not any more, and every pod that
+    /// is put on such a node. A node that is not there cannot be over-committed.
     fn check(&mut self, node: &NodeName, by: Option<&PodKey>) {
         let pods = self.on_node.get(node);
         let used: i64 = pods.into_iter().flatten().map(|(_, gpus)| gpus).sum();

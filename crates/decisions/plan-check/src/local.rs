@@ -1,6 +1,6 @@
 //! What a node alone decides: its labels and name, its other resources, its ports.
 //!
-//! The rules are written here once more, from Kubernetes' documentation, so that a mistake in the model's own is found.
+//! The rules are written again here, from Kubernetes' documentation, so that a mistake in the model's own is found.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn label_is(label: Option<&Arc<str>>, test: &LabelTest) -> bool {
     }
 }
 
-/// The node has what pods that are judged ask for of its other resources, and every port is one pod's.
+/// The node has what judged pods ask for of its other resources, and every port belongs to one pod.
 pub(crate) fn extras_are_not_over<'a>(
     node: &Node,
     occupants: &[Occupant<'a>],

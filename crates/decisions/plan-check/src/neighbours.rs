@@ -1,8 +1,9 @@
-//! What pods ask of other pods, judged by a walk over all of them: who must be near, who must not be, an even spread.
+//! What pods ask of other pods, judged by a walk over all of them: pods that must be near, pods that must not be, an
+//! even spread.
 //!
-//! Kubernetes asks when a pod gets its node, and never again. So what starts is judged one pod after the other, in the order
-//! of the plan, beside those that are there and those that started before it. What is held is only judged for who must not
-//! be near: the rest is asked when it lands.
+//! Kubernetes asks when a pod gets its node, and never again. So what starts is judged one pod after the other, in
+//! the order of the plan, together with pods that are there and pods that started before it. What is held is only
+//! judged for pods that must not be near: the rest is asked when it lands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ use crate::violation::Violation;
 
 type Placed<'a> = (&'a Pod, &'a NodeName);
 
-/// Whether other pods let a pod go to a node, as things are: all that have a node count, and nobody who is held.
+/// Whether other pods let a pod go to a node, as things are: all pods with a node count, and held pods do not.
 pub fn neighbours_admit(state: &ClusterState, pod: &PodKey, node: &NodeName) -> bool {
     let facts = Facts::read(state);
     let there: Vec<Placed<'_>> =
@@ -27,7 +28,7 @@ pub fn neighbours_admit(state: &ClusterState, pod: &PodKey, node: &NodeName) -> 
     facts.pods.get(pod).is_some_and(|member| admit(&facts, &there, member.pod, node))
 }
 
-/// Whether a pod may go to a node beside these.
+/// Whether a pod may go to a node, given these.
 pub(crate) fn admit<'a>(facts: &Facts<'a>, there: &[Placed<'a>], pod: &Pod, to: &NodeName) -> bool {
     let Some(node) = facts.nodes.get(to).copied() else { return false };
     let near = |key: &str| -> Vec<&Pod> {
@@ -48,7 +49,8 @@ pub(crate) fn admit<'a>(facts: &Facts<'a>, there: &[Placed<'a>], pod: &Pod, to: 
         && asks.spread.iter().all(|constraint| is_even(facts, there, pod, node, &asks.spread, constraint))
 }
 
-/// One pod that all terms mean is near in each respect; or nobody is anywhere, and the pod is one of them.
+/// One pod that all terms select is near in each respect; or there is none anywhere, and the pod itself is one of
+/// them.
 fn friends_are_near<'a>(
     facts: &Facts<'a>,
     there: &[Placed<'a>],
@@ -123,8 +125,8 @@ fn keeps_away(facts: &Facts<'_>, term: &PodTerm, at: &NodeName, pod: &Pod, to: &
     label(at).is_some() && label(at) == label(to) && is_shunned(facts, &term.scope, pod)
 }
 
-/// Whether a term of a pod that is placed means one that is there. A selector of namespaces that no labels satisfy means
-/// all of them, as kube-scheduler has it.
+/// Whether a term of a pod that is placed selects one that is there. A selector of namespaces that no labels satisfy
+/// selects all of them, as in kube-scheduler.
 fn is_asked_for(facts: &Facts<'_>, scope: &Scope, other: &Pod) -> bool {
     let by_labels = |selector: &Selector| {
         let labels = facts.namespaces.get(&other.key.namespace);
@@ -133,7 +135,7 @@ fn is_asked_for(facts: &Facts<'_>, scope: &Scope, other: &Pod) -> bool {
     is_in_scope(scope, other, by_labels)
 }
 
-/// Whether a term of a pod that is there means one that is placed.
+/// Whether a term of a pod that is there selects one that is placed.
 fn is_shunned(facts: &Facts<'_>, scope: &Scope, pod: &Pod) -> bool {
     let none = LabelSet::default();
     let labels = facts.namespaces.get(&pod.key.namespace).copied().unwrap_or(&none);

@@ -1,5 +1,5 @@
-//! Who is expected to be through soon may take from who will run for long yet, saves its state, and runs on what its queue
-//! borrows.
+//! A gang that is expected to end soon may take from one that will run for long yet, saves its state, and runs on
+//! what its queue borrows.
 
 use cluster_model::GangKey;
 use cluster_model::plan::{Eviction, Plan};
@@ -18,14 +18,14 @@ pub(crate) fn by_expected_work<'a>(
 ) {
     let mut wrong = |what| violations.push(Violation::NotTheRule { gang: eviction.gang.clone(), what });
     if !policy.eviction.by_expected_work {
-        return wrong("nobody gives way by expected work");
+        return wrong("the policy evicts none by expected work");
     }
     let outruns = policy.eviction.outruns;
     let (Some(claims), Some(gives)) = (facts.lead(&eviction.claimant), facts.lead(&eviction.gang)) else {
         return;
     };
     if eviction.moves {
-        wrong("who is moved is not evicted by expected work");
+        wrong("a moved gang is not evicted by expected work");
     }
     if !gives.terms.eviction.checkpoints {
         wrong("it does not save its state");
@@ -40,7 +40,7 @@ pub(crate) fn by_expected_work<'a>(
     if now - claims.created.as_second() < i64::from(outruns.after_seconds) {
         wrong("the claimant has not waited for long enough");
     }
-    // The gang as a whole runs since its last member does, and waits since its first one does.
+    // The gang as a whole has run since its last member started, and has waited since its first one did.
     let started = facts.members(&eviction.gang).filter_map(|member| member.pod.started).max();
     let Some(started) = started else { return wrong("it has not started") };
     let (ran, waited) = (now - started.as_second(), started.as_second() - gives.created.as_second());

@@ -1,7 +1,7 @@
-//! Who is where: now, and once those that are evicted are gone.
+//! Which pods are where: now, and once evicted gangs are gone.
 //!
-//! What starts now must fit beside everything that is still there. What is held must fit once the victims are gone,
-//! beside everything else that stays, starts or is held. So a plan is looked at twice, with the same rules.
+//! What starts now must fit together with everything that is still there. What is held must fit once the victims are
+//! gone, together with everything else that stays, starts or is held. So a plan is judged twice, with the same rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,8 +56,8 @@ impl<'a> Picture<'a> {
         picture
     }
 
-    /// What there will be: without those that are evicted, in this plan or before, except the gang `stays`; with holds,
-    /// old and new.
+    /// The picture of what will be: without gangs that are evicted, in this plan or before, except the gang `stays`;
+    /// with holds, old and new.
     pub fn later(facts: &Facts<'a>, plan: &'a Plan, stays: Option<&GangKey>) -> Self {
         let mut gone = facts.leaving(plan.made_at);
         gone.extend(plan.evictions.iter().map(|eviction| &eviction.gang));
@@ -73,7 +73,7 @@ impl<'a> Picture<'a> {
         for member in facts.pods.values().chain(&facts.stand_ins) {
             let Some(node) = member.at else { continue };
             let leaves = member.pod.ours && gone.contains(&member.pod.gang) && !member.is_held;
-            // A hold counts while it is of use, and its gang is not decided about anew.
+            // A hold counts as long as it is of use, and its gang is not decided about again.
             let outdated = member.is_held
                 && (decided.contains(&member.pod.key) || facts.is_outdated(&member.pod.gang, plan.made_at));
             if !leaves && !outdated {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster_model::plan::Plan;
-use cluster_model::{GangKey, GpuType, NodeName, Pod, PodKey, Queue, QueueName, ResourceName};
+use cluster_model::{GangKey, GpuType, NodeName, Pod, PodKey, Queue, QueueName, ResourceName, Tier};
 use jiff::Timestamp;
 
 use crate::facts::{Facts, amounts};
@@ -17,7 +17,7 @@ pub(crate) struct Holdings<'a> {
 }
 
 impl<'a> Holdings<'a> {
-    /// What is held by all pods that have a node or a hold, but those of gangs that are gone.
+    /// What is held by all pods that have a node or a hold, except those of gangs that are gone.
     pub fn without(
         facts: &Facts<'a>,
         gone: &BTreeSet<&GangKey>,
@@ -50,9 +50,9 @@ impl<'a> Holdings<'a> {
     }
 }
 
-/// Every gang that was not granted its room before had room when it was decided about. Which starts and which holds came
-/// first is not in the plan, so starts are judged beside earlier starts and holds beside earlier holds, and in the end
-/// all of them together.
+/// Every gang that was not granted its room before had room when it was decided about. The plan does not say which
+/// starts and which holds came first. So starts are judged together with earlier starts and holds with earlier holds,
+/// and in the end all of them together.
 pub(crate) fn queues_have_room<'a>(facts: &Facts<'a>, plan: &'a Plan, violations: &mut Vec<Violation>) {
     let mut gone = facts.leaving(plan.made_at);
     gone.extend(plan.evictions.iter().map(|eviction| &eviction.gang));
@@ -72,6 +72,7 @@ pub(crate) fn queues_have_room<'a>(facts: &Facts<'a>, plan: &'a Plan, violations
                 has_room(facts, &held, decision, violations);
             }
             within_budget(facts, decision, violations);
+            within_the_highest_tier(facts, decision, violations);
         }
     }
     // Without holds the starts were judged in their order, and there is no more to say.
@@ -108,8 +109,8 @@ pub(crate) fn queues_are_right<'a>(facts: &Facts<'a>, plan: &'a Plan, violations
     }
 }
 
-/// Whether a gang only takes what it was granted before. Either it was held, or is moved; or there are no more members
-/// than its size leaves, and each has an example among those with a node that asks for as much or more.
+/// Whether a gang only takes what it was granted before. Either it was held, or is moved; or there are no more
+/// members than its size leaves, and for each one there is a member with a node that asks for as much or more.
 fn was_granted(facts: &Facts<'_>, decision: &Decision<'_>) -> bool {
     let is_held = |pod: &PodKey| facts.pods.get(pod).is_some_and(|member| member.is_held);
     if decision.moves || decision.members.iter().all(|member| is_held(&member.pod)) {
@@ -157,8 +158,8 @@ fn within_bounds<'a>(
     }
 }
 
-/// The most a queue may hold: by its limit where that names the resource, else by its quota; nothing of a GPU type that
-/// neither names as soon as one of them names any.
+/// The most a queue may hold: by its limit if that names the resource, else by its quota; nothing of a GPU type that
+/// neither names as soon as one of them names any type.
 pub(crate) fn bound(queue: &Queue, resource: &ResourceName) -> Option<i64> {
     let limit = queue.limit.as_ref().and_then(|amounts| amounts.get(resource));
     let named = limit.or_else(|| queue.quota.as_ref().and_then(|amounts| amounts.get(resource)));
@@ -179,13 +180,14 @@ pub(crate) fn owned(queue: &Queue, resource: &ResourceName) -> Option<i64> {
     }
 }
 
-/// The same, and nothing at all (`None`) of GPUs if it names no type of them: then those above it own, or nobody.
+/// The same, and nothing at all (`None`) of GPUs if it names no type of them: then the queues above it own them, or
+/// none does.
 pub(crate) fn owned_by_name(queue: &Queue, resource: &ResourceName) -> Option<i64> {
     let names_gpus = queue.quota.as_ref().is_some_and(|quota| !quota.gpus.is_empty());
     owned(queue, resource).filter(|_| names_gpus || !matches!(resource, ResourceName::Gpu(_)))
 }
 
-/// Who borrows leaves the other children of the same parent what they do not lend.
+/// A gang that borrows leaves the other children of the same parent what they do not lend.
 fn within_what_is_lent<'a>(
     facts: &Facts<'a>,
     holdings: &Holdings<'a>,
@@ -236,6 +238,19 @@ fn capacity(facts: &Facts<'_>, resource: &ResourceName) -> i64 {
         ResourceName::Memory => node.allocatable.memory_bytes,
     };
     facts.nodes.iter().map(has).sum()
+}
+
+fn within_the_highest_tier<'a>(facts: &Facts<'a>, decision: &Decision<'a>, violations: &mut Vec<Violation>) {
+    // A gang that runs was started while its tier was allowed.
+    if decision.moves || facts.running(decision.gang).next().is_some() {
+        return;
+    }
+    let Some(priority) = facts.members(decision.gang).map(|member| member.pod.priority).max() else { return };
+    let (chain, _) = asks(facts, decision);
+    let is_too_low = |queue: &&&Queue| queue.highest_tier.is_some_and(|highest| Tier::of(priority) > highest);
+    for queue in chain.iter().filter(is_too_low) {
+        violations.push(Violation::PriorityTooHigh(decision.gang.clone(), queue.name.clone()));
+    }
 }
 
 fn within_budget<'a>(facts: &Facts<'a>, decision: &Decision<'a>, violations: &mut Vec<Violation>) {

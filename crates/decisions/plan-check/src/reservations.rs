@@ -1,4 +1,4 @@
-//! Who starts now delays nobody who has a reservation.
+//! No gang that starts now delays one that has a reservation.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ use crate::violation::Violation;
 /// Gangs with more members than this are not packed by trying everything: it could take for ever.
 const PACKED_MAX: usize = 8;
 
-/// Reservations are for gangs that wait, for a time to come, on nodes that are there; no more than the policy grants; and
-/// at their start there is room.
+/// Reservations are for gangs that wait, for a time to come, on existing nodes; there are no more than the policy
+/// grants; and at their start there is room.
 pub(crate) fn reservations_are_kept<'a>(
     facts: &Facts<'a>,
     plan: &'a Plan,
@@ -43,7 +43,8 @@ pub(crate) fn reservations_are_kept<'a>(
     }
 }
 
-/// Whether the gang fits onto the nodes it counts on, beside everything that does not end by its own limit before.
+/// Whether the gang fits on the nodes it counts on, together with everything that does not end by its own limit
+/// before.
 fn has_room_at_its_start<'a>(facts: &Facts<'a>, plan: &'a Plan, reservation: &'a Reservation) -> bool {
     let picture = Picture::later(facts, plan, None);
     let free_of = |node: &NodeName| {
@@ -60,7 +61,7 @@ fn has_room_at_its_start<'a>(facts: &Facts<'a>, plan: &'a Plan, reservation: &'a
     let waiting = facts.members(&reservation.gang).filter(|member| facts.waits(&member.pod.key));
     let mut members: Vec<Resources> = waiting.map(|member| member.pod.requests).collect();
     members.sort_unstable();
-    // An elastic gang counts on those who must start.
+    // An elastic gang counts on the members that must start.
     if facts.terms(&reservation.gang).is_some_and(|terms| terms.members_max.is_some()) {
         let must = facts.size(&reservation.gang).unwrap_or(1) as usize;
         members.truncate(must.saturating_sub(facts.running(&reservation.gang).count()).max(1));
@@ -68,8 +69,8 @@ fn has_room_at_its_start<'a>(facts: &Facts<'a>, plan: &'a Plan, reservation: &'a
     members.len() > PACKED_MAX || fits(&mut free, &mut members)
 }
 
-/// When a gang has ended by its limit, at the earliest. Of one that runs already, members that are gone may have started
-/// it any time before, so it may be over; one that starts now has all of its time.
+/// When a gang has ended by its limit, at the earliest. If it runs already, members that are gone may have started it
+/// any time before, so it may be over. If it starts now, it has all of its time.
 fn end(facts: &Facts<'_>, gang: &GangKey, now: Timestamp) -> Option<Timestamp> {
     let limit = SignedDuration::from_secs(i64::from(facts.terms(gang)?.time_limit_seconds?));
     let runs = facts.members(gang).any(|member| member.runs_on().is_some());

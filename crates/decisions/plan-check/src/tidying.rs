@@ -1,4 +1,4 @@
-//! Gangs that are moved for their own sake, so that nodes that are nearly empty become empty. That each can land where it
+//! Gangs that are moved for their own sake, so that nearly empty nodes become empty. Whether each can land where it
 //! goes is judged like every other hold.
 
 use cluster_model::NodeName;
@@ -41,7 +41,7 @@ pub(crate) fn nodes_become_empty<'a>(
         let mut goes_to = plan.holds.iter().filter(|it| it.gang == eviction.gang).flat_map(|it| &it.members);
         // Else as many nodes would be in use as before.
         if !goes_to.all(|member| running.on_node.contains_key(&member.node)) {
-            wrong("it goes to a node that nobody uses");
+            wrong("it goes to a node that is not in use");
         }
     }
 }

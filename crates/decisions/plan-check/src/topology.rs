@@ -1,4 +1,4 @@
-//! Members lie together or spread, as their gang asks.
+//! Members are together or spread, as their gang asks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,8 +49,8 @@ pub(crate) fn members_lie_together<'a>(
     }
 }
 
-/// Whether new members lie in one domain, that of those who are there already. If those lie in several, perhaps because
-/// nodes have moved, it is too late to hold the rule.
+/// Whether new members are in one domain, that of the members that are there already. If those are in several,
+/// perhaps because nodes have moved, it is too late to keep the rule.
 fn in_one_domain<'a>(facts: &Facts<'a>, new: &[Placed<'a>], old: &[Placed<'a>], level: Level) -> bool {
     let domains = |placed: &[Placed<'a>]| -> BTreeSet<Option<Domain<'a>>> {
         placed.iter().map(|(_, node)| facts.domain(node, Some(level))).collect()

@@ -1,4 +1,4 @@
-//! Every gang is decided about once, and of gangs alike the one goes first whose turn it is.
+//! Every gang is decided about once, and similar gangs start in their order.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::violation::Violation;
 pub(crate) fn decided_once(facts: &Facts<'_>, plan: &Plan, policy: &Policy, violations: &mut Vec<Violation>) {
     let mut decisions: BTreeMap<&GangKey, (bool, u32)> = BTreeMap::new();
     for (key, member) in &facts.pods {
-        // Whoever has a hold waits for its victims, and was decided about before.
+        // A gang with a hold waits for its victims, and was decided about before.
         if facts.waits(key) && !member.is_held {
             decisions.insert(&member.pod.gang, (true, 0));
         }
@@ -41,10 +41,11 @@ pub(crate) fn decided_once(facts: &Facts<'_>, plan: &Plan, policy: &Policy, viol
     }
 }
 
-/// Of gangs in one queue that ask for the same, that of higher priority starts first; then the oldest. That holds for every
-/// order: gangs alike are expected to do the same work.
+/// Of gangs in one queue that ask for the same, that of higher priority starts first; then the oldest. This is so in
+/// every order, because similar gangs are expected to do the same work.
 pub(crate) fn first_come_first(facts: &Facts<'_>, plan: &Plan, violations: &mut Vec<Violation>) {
-    // Who came first may have found nothing before others gave way, and those who gave way leave room for more.
+    // A gang that came first may have found nothing before others gave way, and gangs that gave way leave room for
+    // more.
     if !plan.evictions.is_empty() || !facts.held.is_empty() {
         return;
     }
@@ -75,7 +76,7 @@ fn class<'a>(facts: &Facts<'a>, gang: &GangKey) -> Option<Vec<Asks<'a>>> {
         return None;
     }
     let mut members: Vec<&Pod> = facts.members(gang).map(|member| member.pod).collect();
-    // Who came first may have found nothing before others came.
+    // A gang that came first may have found nothing before others came.
     let is_helped = |pod: &&Pod| pod.neighbours.as_ref().is_some_and(|asks| asks.is_helped_by_others());
     if members.iter().any(is_helped) {
         return None;

@@ -13,21 +13,21 @@ pub enum Violation {
     NotDecidedOnce(GangKey),
     /// A gang waits without a reason.
     NoReason(GangKey),
-    /// A pod is placed or held that does not need a node, is not known, or belongs to another gang.
+    /// A pod is placed or held although it does not need a node, is not known, or belongs to another gang.
     NotPending(PodKey),
     /// A pod is placed or held twice.
     PlacedTwice(PodKey),
-    /// A pod is placed that may not be: it is gated, or asks for what we do not honour.
+    /// A pod is placed although it may not be: it is gated, or asks for something that we do not honour.
     NotAllowed(PodKey),
-    /// A pod is placed on a node that is not there, takes no pods, or that the pod does not match.
+    /// A pod is placed on a node that is not there, takes no pods, or does not match the pod.
     WrongNode(PodKey, NodeName),
-    /// A pod gets devices other than it asks for, or that there are not.
+    /// A pod gets devices other than it asks for, or devices that do not exist.
     WrongDevices(PodKey, NodeName),
     /// A node would hold more than it has of something that the plan puts on it.
     NodeOver {
         /// The node.
         node: NodeName,
-        /// What is over.
+        /// What is exceeded.
         resource: &'static str,
         /// What it would hold.
         used: i64,
@@ -38,7 +38,7 @@ pub enum Violation {
     NodeOverOther {
         /// The node.
         node: NodeName,
-        /// What is over.
+        /// What is exceeded.
         resource: Arc<str>,
         /// What it would hold.
         used: i128,
@@ -61,7 +61,7 @@ pub enum Violation {
         /// The device's index.
         device: usize,
     },
-    /// All nodes together would draw more than they may.
+    /// All nodes together would draw more power than they may.
     PowerOver {
         /// What they would draw.
         watts: u64,
@@ -76,7 +76,7 @@ pub enum Violation {
     GroupNotWhole(GangKey, Arc<str>),
     /// A gang is placed on several GPU types, or not on the one it asks for.
     WrongGpuType(GangKey),
-    /// Members that must lie in one domain do not.
+    /// Members that must be in one domain are not.
     NotTogether {
         /// The gang.
         gang: GangKey,
@@ -109,7 +109,7 @@ pub enum Violation {
         gang: GangKey,
         /// The queue.
         queue: QueueName,
-        /// What is over.
+        /// What is exceeded.
         resource: ResourceName,
         /// What it would hold.
         holds: i64,
@@ -126,29 +126,31 @@ pub enum Violation {
         resource: ResourceName,
         /// What is held under the parent, and what its children keep for themselves.
         kept: i64,
-        /// What there is under the parent.
+        /// What exists under the parent.
         bound: i64,
     },
+    /// A gang gets nodes though its priority is above the highest tier of its queue, or of one above it.
+    PriorityTooHigh(GangKey, QueueName),
     /// Something starts in a queue whose budget is spent.
     OutOfBudget(GangKey, QueueName),
-    /// A gang is evicted that does not run, twice, or for itself.
+    /// A gang is evicted although it does not run, or twice, or for itself.
     NotEvictable(GangKey),
     /// A gang is evicted for one that gets nothing in the same plan.
     EvictedForNobody(GangKey),
     /// More pods of a disruption budget give way than it allows.
     BudgetExceeded(BudgetKey),
-    /// A gang is evicted that must be left alone.
+    /// A gang is evicted although it must be left alone.
     Protected {
         /// The gang.
         gang: GangKey,
-        /// By what.
+        /// What protects it.
         by: &'static str,
     },
     /// The policy does not allow such an eviction.
     NotTheRule {
         /// The gang that would give way.
         gang: GangKey,
-        /// What is not so.
+        /// Which condition does not hold.
         what: &'static str,
     },
     /// By a reclaim, a queue would hold less than it owns.
@@ -162,25 +164,26 @@ pub enum Violation {
     EvictedForNothing {
         /// The gang that would give way.
         gang: GangKey,
-        /// For whom.
+        /// The claimant.
         claimant: GangKey,
     },
-    /// What is lost by an eviction is counted wrongly.
+    /// The loss of an eviction is counted wrongly.
     LossMiscounted {
         /// The gang that would give way.
         gang: GangKey,
-        /// As the plan has it.
+        /// The plan's number.
         said: u64,
-        /// As it is.
+        /// The true number.
         is: u64,
     },
     /// A hold is for a gang that no eviction makes room for, or lasts too long.
     WrongHold(GangKey),
-    /// A reservation is for a gang that does not wait, for the past, for nodes that are not there, or one too many.
+    /// A reservation is for a gang that does not wait, for the past, or for nodes that are not there; or it is one
+    /// too many.
     WrongReservation(GangKey),
-    /// At its start, there is no room for a gang with a reservation: somebody who may run longer has it.
+    /// At its start, there is no room for a gang with a reservation: a gang that may run longer has it.
     ReservationTaken(GangKey),
-    /// Of two gangs alike in one queue, the one starts that should come later.
+    /// Of two similar gangs in one queue, the one starts that should come later.
     OutOfTurn {
         /// The gang that starts.
         gang: GangKey,
@@ -191,14 +194,14 @@ pub enum Violation {
     EvictedAgain {
         /// The gang that would give way.
         gang: GangKey,
-        /// For whom.
+        /// The claimant.
         claimant: GangKey,
     },
-    /// A hold is there though it has run out.
+    /// A hold is there though it has expired.
     HoldOutlived(GangKey),
-    /// A hold is gone before it ran out, and its gang has not started.
+    /// A hold is gone before it expired, and its gang has not started.
     HoldLost(GangKey),
-    /// A hold was given up while somebody still leaves for its gang.
+    /// A hold was given up while some gang still leaves for it.
     HoldGivenUp(GangKey),
     /// The state counts something wrongly.
     Miscounted {
@@ -220,7 +223,7 @@ impl fmt::Display for Violation {
             Self::NotPending(pod) => write!(f, "pod {pod} is placed but does not need a node"),
             Self::PlacedTwice(pod) => write!(f, "pod {pod} is placed twice"),
             Self::NotAllowed(pod) => {
-                write!(f, "pod {pod} is placed but is gated or asks for what is not supported")
+                write!(f, "pod {pod} is placed but is gated or asks for something unsupported")
             }
             Self::WrongNode(pod, node) => {
                 write!(f, "pod {pod} is placed on node {node}, which it may not use")
@@ -250,7 +253,7 @@ impl fmt::Display for Violation {
             }
             Self::WrongGpuType(gang) => write!(f, "gang {gang} is placed on a GPU type it may not use"),
             Self::NotTogether { gang, part } => {
-                write!(f, "{part} of gang {gang} does not lie in one domain")
+                write!(f, "{part} of gang {gang} is not in one domain")
             }
             Self::Uneven { gang, most, fewest } => {
                 write!(f, "gang {gang} would have {most} members in one domain and {fewest} in another")
@@ -278,6 +281,12 @@ impl Violation {
                 f,
                 "with gang {gang}, queue {queue} would borrow {resource} that others keep: {kept} of {bound}"
             ),
+            Self::PriorityTooHigh(gang, queue) => {
+                write!(
+                    f,
+                    "gang {gang} gets nodes though its priority is above the highest tier of queue {queue}"
+                )
+            }
             Self::OutOfBudget(gang, queue) => {
                 write!(f, "gang {gang} starts though queue {queue} is out of budget")
             }
@@ -302,9 +311,9 @@ impl Violation {
             Self::EvictedAgain { gang, claimant } => {
                 write!(f, "gang {gang} is evicted again for gang {claimant}")
             }
-            Self::HoldOutlived(gang) => write!(f, "the hold of gang {gang} is there though it ran out"),
+            Self::HoldOutlived(gang) => write!(f, "the hold of gang {gang} is there though it has expired"),
             Self::HoldGivenUp(gang) => {
-                write!(f, "the hold of gang {gang} is given up while somebody leaves for it")
+                write!(f, "the hold of gang {gang} is given up while a gang leaves for it")
             }
             Self::HoldLost(gang) => write!(f, "the hold of gang {gang} is gone, and it has not started"),
             Self::WrongHold(gang) => write!(f, "the hold of gang {gang} is not allowed"),
@@ -313,7 +322,7 @@ impl Violation {
                 write!(f, "gang {gang} has a reservation, but no room at its start")
             }
             Self::OutOfTurn { gang, waits } => {
-                write!(f, "gang {gang} starts before gang {waits}, which is alike and comes first")
+                write!(f, "gang {gang} starts before gang {waits}, which is similar and comes first")
             }
             of_nodes => unreachable!("{of_nodes:?} is written above"),
         }

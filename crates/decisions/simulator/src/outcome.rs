@@ -1,20 +1,20 @@
-//! What came of it: a line per job, series over time, and the figures people ask for.
+//! The result: a record per job, series over time, and the figures people ask for.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use trace_format::Job;
 
 use crate::series::Series;
-use crate::workload::Job;
 
-/// What a simulation leaves behind.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The jobs as they were given, in the order of their arrival.
     pub jobs: Vec<Job>,
-    /// What became of each, in the same order. 48 bytes each.
+    /// What happened to each, in the same order. 48 bytes each.
     pub records: Vec<JobRecord>,
     /// How things went over time.
     pub series: Series,
@@ -22,7 +22,7 @@ pub struct Outcome {
     pub summary: Summary,
 }
 
-/// What became of one job. Times are in seconds of the Unix epoch.
+/// What happened to one job. Times are in seconds of the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobRecord {
@@ -30,7 +30,7 @@ pub struct JobRecord {
     pub submitted: i64,
     /// When it first started.
     pub started: Option<u32>,
-    /// When it was over, after the submission.
+    /// When it ended, after the submission.
     pub ended: Option<u32>,
     /// All the time it waited for a node, after preemptions too.
     pub waited_seconds: u32,
@@ -69,9 +69,9 @@ pub struct Summary {
     /// From the first arrival to the last end.
     pub makespan_seconds: u64,
     /// How long jobs waited.
-    pub wait: Spread,
+    pub wait: Percentiles,
     /// How long jobs took from submission to end.
-    pub completion: Spread,
+    pub completion: Percentiles,
     /// Busy GPU time over all GPU time that was there, between the first and the last arrival.
     pub utilisation_percent: f64,
     /// How often a job was made to give way.
@@ -105,7 +105,7 @@ pub struct QueueSummary {
     /// The same as a part of that of all queues.
     pub useful_percent: f64,
     /// How long its jobs waited.
-    pub wait: Spread,
+    pub wait: Percentiles,
     /// How often one of its jobs gave way or lost a node.
     pub interruptions: u64,
 }
@@ -128,7 +128,7 @@ impl Outcome {
         let finish = |(name, (queue, waits)): (&str, (QueueSummary, Vec<u32>))| QueueSummary {
             name: name.to_owned(),
             useful_percent: 100.0 * ratio(queue.useful_gpu_seconds, all),
-            wait: Spread::of(waits),
+            wait: Percentiles::of(waits),
             ..queue
         };
         let mut queues: Vec<_> = queues.into_iter().map(finish).collect();
@@ -140,7 +140,7 @@ impl Outcome {
 /// A distribution by some of its points, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spread {
+pub struct Percentiles {
     /// The mean.
     pub mean_seconds: f64,
     /// Half are shorter.
@@ -153,12 +153,12 @@ pub struct Spread {
     pub max_seconds: u32,
 }
 
-impl Spread {
+impl Percentiles {
     /// Of values in any order.
     pub fn of(mut values: Vec<u32>) -> Self {
         values.sort_unstable();
         let Some(&max_seconds) = values.last() else { return Self::default() };
-        // The smallest value that at least so many hundredths of all do not exceed.
+        // The smallest value that at least this many hundredths of all do not exceed.
         let percentile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
         let sum: u64 = values.iter().map(|value| u64::from(*value)).sum();
         Self {
@@ -179,15 +179,15 @@ pub fn ratio(a: u64, b: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Spread;
+    use super::Percentiles;
 
     #[test]
     fn percentiles_are_the_nearest_rank() {
-        let spread = Spread::of((1..=100).rev().collect());
+        let spread = Percentiles::of((1..=100).rev().collect());
         assert_eq!((spread.p50_seconds, spread.p90_seconds, spread.p99_seconds), (50, 90, 99));
         assert_eq!(spread.max_seconds, 100);
         assert!((spread.mean_seconds - 50.5).abs() < 1e-9);
-        assert_eq!(Spread::of(vec![7]).p50_seconds, 7);
-        assert_eq!(Spread::of(Vec::new()), Spread::default());
+        assert_eq!(Percentiles::of(vec![7]).p50_seconds, 7);
+        assert_eq!(Percentiles::of(Vec::new()), Percentiles::default());
     }
 }

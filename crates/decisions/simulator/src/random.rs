@@ -5,12 +5,12 @@
 pub struct Random(seeded_random::Random);
 
 impl Random {
-    /// Numbers that depend on nothing but the seed.
+    /// Numbers that depend only on the seed.
     pub fn new(seed: u64) -> Self {
         Self(seeded_random::Random::new(seed))
     }
 
-    /// A number below `end`, or zero if there is none. The bias is below `end` ÷ 2⁶⁴, which nobody can see.
+    /// A number below `end`, or zero if there is none. The bias is below `end` ÷ 2⁶⁴, which is invisible.
     pub fn below(&mut self, end: u64) -> u64 {
         let product = u128::from(self.0.next_u64()) * u128::from(end);
         u64::try_from(product >> 64).expect("the upper half of a product fits")
@@ -29,9 +29,9 @@ impl Random {
         None
     }
 
-    /// A value from a distribution that is given by some of its quantiles: `(thousandths, value)`, growing in both, from 0
-    /// to 1000; between two of them all values are equally likely. In whole numbers, because logarithms differ
-    /// in the last bit from machine to machine.
+    /// A value from a distribution that is given by some of its quantiles: `(thousandths, value)`, growing in both,
+    /// from 0 to 1000; between two of them all values are equally likely. Whole numbers only, because logarithms
+    /// differ in the last bit from machine to machine.
     pub fn quantile(&mut self, quantiles: &[(u64, u64)]) -> u64 {
         const SCALE: u64 = 1_000_000;
         let drawn = self.below(1000 * SCALE);

@@ -5,9 +5,9 @@
 
 use serde::Serialize;
 
-/// How a value went, as means over stretches of equal length.
+/// A value over time, as means over stretches of equal length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Line {
+pub struct SeriesLine {
     /// What it is.
     pub name: String,
     /// The means, from the start on.
@@ -22,21 +22,21 @@ pub struct Series {
     /// How long each point stands for.
     pub step_seconds: i64,
     /// GPUs that are there and take pods or have some.
-    pub gpus: Line,
+    pub gpus: SeriesLine,
     /// GPUs in use.
-    pub gpus_busy: Line,
+    pub gpus_busy: SeriesLine,
     /// Jobs that wait.
-    pub jobs_waiting: Line,
+    pub jobs_waiting: SeriesLine,
     /// GPUs that they ask for.
-    pub gpus_waiting: Line,
-    /// Free GPUs on nodes of which some are in use: what a member that needs a whole node cannot have.
-    pub gpus_fragmented: Line,
+    pub gpus_waiting: SeriesLine,
+    /// Free GPUs on nodes of which some are in use: a member that needs a whole node cannot have them.
+    pub gpus_fragmented: SeriesLine,
     /// Nodes with pods on them.
-    pub nodes_powered: Line,
-    /// What the nodes draw, where that is known.
-    pub watts: Line,
+    pub nodes_powered: SeriesLine,
+    /// The power draw of the nodes, if it is known.
+    pub watts: SeriesLine,
     /// GPUs in use by queue, in the order of the queues' names.
-    pub queues: Vec<Line>,
+    pub queues: Vec<SeriesLine>,
 }
 
 /// The time that gauges share.
@@ -62,7 +62,7 @@ impl Timeline {
         Self { start, step_seconds: 1, points_max: points_max.max(2) }
     }
 
-    /// Whether the points do not reach up to there; then gauges must be merged first.
+    /// Whether the points do not reach that far; then gauges must be merged first.
     pub fn is_outgrown_at(&self, at: i64) -> bool {
         self.index(at) >= self.points_max
     }
@@ -85,7 +85,7 @@ impl Timeline {
 
     /// The means of a gauge up to a moment; `scale` turns its unit into that of people.
     #[expect(clippy::cast_precision_loss, reason = "a plot shows three digits")]
-    pub fn line(&self, name: &str, gauge: &Gauge, until: i64, scale: f64) -> Line {
+    pub fn line(&self, name: &str, gauge: &Gauge, until: i64, scale: f64) -> SeriesLine {
         let points = (self.index(until.max(self.start + 1) - 1) + 1).min(self.points_max);
         let means = (0..points)
             .map(|index| {
@@ -94,7 +94,7 @@ impl Timeline {
                 gauge.sums.get(index).copied().unwrap_or(0) as f64 / seconds as f64 * scale
             })
             .collect();
-        Line { name: name.to_owned(), means }
+        SeriesLine { name: name.to_owned(), means }
     }
 
     fn index(&self, at: i64) -> usize {

@@ -1,7 +1,7 @@
-//! Workloads that nobody recorded: as many jobs on as many nodes as asked for, from a seed.
+//! Generated workloads: as many jobs on as many nodes as asked for, from a seed.
 //!
-//! Sizes and run times have the shape of published GPU traces: most jobs are small and short, most GPU time is in few
-//! that are neither. Arrivals follow the working day. Everything is drawn in whole numbers.
+//! Sizes and run times have the shape of published GPU traces: most jobs are small and short, and most of the GPU
+//! time is in the few that are neither. Arrivals follow the working day. Everything is drawn in whole numbers.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use cluster_model::{
     Amounts, EvictionTerms, GpuType, Node, NodeName, Power, Queue, QueueName, Resources, Terms,
 };
 use jiff::{SignedDuration, Timestamp};
+use trace_format::{Event, Job, Workload};
 
 use crate::random::Random;
-use crate::workload::{Event, Job, Workload};
 
 const DAY_SECONDS: u64 = 86_400;
 const CPU_MILLIS_PER_GPU: i64 = 8_000;
@@ -21,7 +21,7 @@ const NODES_PER_RACK: u32 = 16;
 /// GPUs of a job in all, and how many jobs of a thousand ask for it.
 const SIZES: [(u32, u64); 8] = [(1, 640), (2, 90), (4, 90), (8, 130), (16, 30), (32, 12), (64, 6), (128, 2)];
 
-/// Thousandths of jobs that run at most so many seconds.
+/// Thousandths of jobs that run at most this many seconds.
 const RUN_SECONDS: [(u64, u64); 8] = [
     (0, 20),
     (200, 120),
@@ -253,7 +253,21 @@ fn arrival(random: &mut Random, span_seconds: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use trace_format::json_lines;
+
     use super::Recipe;
+
+    #[test]
+    fn what_is_written_as_a_trace_is_read_back_the_same() {
+        let recipe = Recipe { jobs: 300, node_days_between_failures: 3, ..Recipe::default() };
+        let workload = recipe.workload();
+        let text: String = json_lines::write(&workload).map(|line| line + "\n").collect();
+        let again = json_lines::read(&text).unwrap();
+        assert_eq!(again.nodes, workload.nodes);
+        assert_eq!(again.queues, workload.queues);
+        assert_eq!(again.jobs, workload.jobs);
+        assert_eq!(again.events, workload.events);
+    }
 
     #[test]
     fn the_same_seed_gives_the_same_jobs_and_another_seed_others() {

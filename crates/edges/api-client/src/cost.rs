@@ -1,9 +1,9 @@
-//! What things cost.
+//! Calls about costs.
 
 use api_types::rest::{CostGrouping, CostReport, RunCostView};
 use reqwest::{Method, RequestBuilder, header};
 
-use crate::{Client, Error, with_query};
+use crate::client::{Client, Error, with_query};
 
 /// What to sum, and by what.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub struct CostFilter {
     pub namespace: Option<String>,
     /// Only of this queue and those below it.
     pub queue: Option<String>,
-    /// Only of what this user submitted.
+    /// Only work that this user submitted.
     pub user: Option<String>,
     /// The most rows on the page, at most 1,000.
     pub limit: Option<u16>,

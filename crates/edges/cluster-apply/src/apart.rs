@@ -1,5 +1,6 @@
-//! Many requests on one task: those that are answered in the same moment are followed by others in the same moment, which the
-//! API server and etcd do with less work than one at a time; and no thread wakes another for each.
+//! Many requests on one task. When several are answered at the same moment, the next ones are sent
+//! at the same moment: this costs the API server and etcd less work than one at a time, and no
+//! thread wakes another for each request.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -8,14 +9,12 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt;
 use tracing::error;
 
-/// What `work` comes to. If it panics, the others on its task go on; `None`, and the log names `subject`.
+/// The result of `work`. If it panics, the result is `None`, the log names `subject`, and the other
+/// work on the task goes on.
 pub(crate) async fn apart<T>(subject: impl Debug, work: impl Future<Output = T>) -> Option<T> {
     let done = AssertUnwindSafe(work).catch_unwind().await.ok();
     if done.is_none() {
-        error!(
-            ?subject,
-            "What the API server was asked about this panicked, see the message above; others go on."
-        );
+        error!(?subject, "A request panicked, see the message above; others go on.");
     }
     done
 }

@@ -1,4 +1,4 @@
-//! Binds: a bounded number at a time, each followed until it is known what became of it.
+//! Binds: a bounded number at a time, each followed until its outcome is known.
 //!
 //! ```text
 //!   attempt ─► Bound | Gone | Fenced                                       ─► report
@@ -7,7 +7,7 @@
 //!      │ 409: read the pod                                                 ─► Bound | OnAnotherNode | Gone | Refused *
 //!      └ no answer, 5xx: attempt again on the same node, at most 3 times   ─► Unknown *
 //!
-//!   * only if no attempt was without a clear answer; else, when the server must have given that one up,
+//!   * only if every attempt had a clear answer; else, once the server must have given that attempt up,
 //!     the pod is read until the read succeeds: it has a node after all, or it has none and never will
 //! ```
 //!
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::apart::apart;
-use crate::outcome::{Answer, Outcome, answer};
+use crate::outcome::{Answer, BindOutcome, answer};
 use crate::sight::{self, PodSight};
 use crate::status::StatusWriter;
 use crate::writes::{Fenced, Writes};
@@ -40,7 +40,7 @@ const UNKNOWN_TRIES: u32 = 3;
 const THROTTLED_TRIES: u32 = 5;
 /// Between two reads of a pod to learn its fate.
 const READ_DELAY: Duration = Duration::from_secs(1);
-/// After so many reads that failed, and again after as many more, the log says so.
+/// The log warns each time that this many reads have failed.
 const READS_PER_WARNING: u32 = 30;
 /// The first wait before an unknown bind is tried again; it doubles.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -54,7 +54,7 @@ pub struct BindRequest {
     pub node: NodeName,
 }
 
-/// What became of it.
+/// How a bind ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindReport {
     /// The pod.
@@ -62,7 +62,7 @@ pub struct BindReport {
     /// The node it was to get.
     pub node: NodeName,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: BindOutcome,
     /// From sending to knowing.
     pub took: Duration,
 }
@@ -156,13 +156,13 @@ struct Turn {
 }
 
 impl Turn {
-    /// Waits for a turn; `None` once there are none any more.
+    /// Waits for a turn; `None` when the binder stops.
     async fn take(permits: &Arc<Semaphore>) -> Option<Self> {
         let held = Arc::clone(permits).acquire_owned().await.ok()?;
         Some(Self { permits: Arc::clone(permits), held: Some(held) })
     }
 
-    /// Waits until then, and for another turn.
+    /// Waits until that time, and for another turn.
     async fn wait_until(&mut self, then: Instant) {
         self.held = None;
         tokio::time::sleep_until(then).await;
@@ -190,45 +190,45 @@ impl Worker {
         let took = started.elapsed();
         let (pod, node, word) = (&request.pod, &request.node, outcome.as_str());
         match &outcome {
-            Outcome::Bound => {
+            BindOutcome::Bound => {
                 debug!(%pod, %node, outcome = word, took_seconds = took.as_secs_f64(), "Bound.");
             }
-            Outcome::Refused(message)
-            | Outcome::Throttled(message)
-            | Outcome::Fenced(message)
-            | Outcome::Unknown(message) => {
+            BindOutcome::Refused(message)
+            | BindOutcome::Throttled(message)
+            | BindOutcome::Fenced(message)
+            | BindOutcome::Unknown(message) => {
                 warn!(%pod, %node, outcome = word, answer = message, "Bind refused.");
             }
-            Outcome::OnAnotherNode(other) => info!(%pod, %node, outcome = word, other, "Bind refused."),
-            Outcome::Gone => info!(%pod, %node, outcome = word, "Bind refused."),
+            BindOutcome::OnAnotherNode(other) => info!(%pod, %node, outcome = word, other, "Bind refused."),
+            BindOutcome::Gone => info!(%pod, %node, outcome = word, "Bind refused."),
         }
-        if let Outcome::Fenced(message) = &outcome {
+        if let BindOutcome::Fenced(message) = &outcome {
             self.fenced.report(message);
         }
         // Without a receiver the process is ending.
         let _ = self.reports.send(BindReport { pod: request.pod, node: request.node, outcome, took });
     }
 
-    async fn attempt_until_known(&self, request: &BindRequest, turn: &mut Turn) -> Outcome {
+    async fn attempt_until_known(&self, request: &BindRequest, turn: &mut Turn) -> BindOutcome {
         let (mut unknown, mut throttled) = (0, 0);
-        // When the last try was sent that may be executed although we do not know.
+        // When the last try was sent whose answer does not say whether it was executed.
         let mut unknown_sent = None;
         let outcome = loop {
             let sent = Instant::now();
             let result = self.writes.send::<Status>(self.writes.binding(&request.pod, &request.node)).await;
             match answer(&result) {
-                Answer::Done => return Outcome::Bound,
-                // A try before it cannot succeed any more either: the pod of this uid is gone.
-                Answer::NotFound => return Outcome::Gone,
-                Answer::Fenced(message) => return Outcome::Fenced(message),
-                Answer::Refused(message) => break Outcome::Refused(message),
+                Answer::Done => return BindOutcome::Bound,
+                // An earlier try cannot succeed any more either: the pod of this uid is gone.
+                Answer::NotFound => return BindOutcome::Gone,
+                Answer::Fenced(message) => return BindOutcome::Fenced(message),
+                Answer::Refused(message) => break BindOutcome::Refused(message),
                 Answer::Conflict(message) => {
-                    break self.resolve(request, turn, Outcome::Refused(message)).await;
+                    break self.resolve(request, turn, BindOutcome::Refused(message)).await;
                 }
                 Answer::Throttled(patience, message) => {
                     throttled += 1;
                     if throttled >= THROTTLED_TRIES {
-                        break Outcome::Throttled(message);
+                        break BindOutcome::Throttled(message);
                     }
                     turn.wait(patience).await;
                 }
@@ -237,14 +237,14 @@ impl Worker {
                     unknown_sent = Some(sent);
                     debug!(pod = %request.pod, answer = message, "Bind without a clear answer.");
                     if unknown >= UNKNOWN_TRIES {
-                        break Outcome::Unknown(message);
+                        break BindOutcome::Unknown(message);
                     }
                     turn.wait(RETRY_DELAY * 2_u32.pow(unknown - 1)).await;
                 }
             }
         };
         match (unknown_sent, &outcome) {
-            (Some(sent), Outcome::Refused(_) | Outcome::Throttled(_) | Outcome::Unknown(_)) => {
+            (Some(sent), BindOutcome::Refused(_) | BindOutcome::Throttled(_) | BindOutcome::Unknown(_)) => {
                 turn.wait_until(sent + self.writes.settled_after()).await;
                 self.resolve(request, turn, outcome).await
             }
@@ -252,14 +252,14 @@ impl Worker {
         }
     }
 
-    /// Reads the pod to learn what became of it; `otherwise` if it has no node. Ends only when it is known; when
-    /// the binder stops, this is dropped.
-    async fn resolve(&self, request: &BindRequest, turn: &mut Turn, otherwise: Outcome) -> Outcome {
+    /// Reads the pod to learn how the bind ended; `otherwise` if the pod has no node. Returns only
+    /// when that is known; when the binder stops, this future is dropped.
+    async fn resolve(&self, request: &BindRequest, turn: &mut Turn, otherwise: BindOutcome) -> BindOutcome {
         let mut reads = 0_u32;
         loop {
             let result = self.writes.send::<PodSight>(sight::read(&self.writes, &request.pod)).await;
             let failure = match (answer(&result), result) {
-                (Answer::NotFound, _) => return Outcome::Gone,
+                (Answer::NotFound, _) => return BindOutcome::Gone,
                 (_, Ok(pod)) => return fate(&pod, request, otherwise),
                 (failure, Err(_)) => failure,
             };
@@ -273,15 +273,15 @@ impl Worker {
     }
 }
 
-/// What a read pod says about the bind; `otherwise` if it has no node and may get one.
-fn fate(pod: &PodSight, request: &BindRequest, otherwise: Outcome) -> Outcome {
+/// The outcome that a read pod shows; `otherwise` if it has no node and may get one.
+fn fate(pod: &PodSight, request: &BindRequest, otherwise: BindOutcome) -> BindOutcome {
     if !pod.is(&request.pod) {
-        return Outcome::Gone;
+        return BindOutcome::Gone;
     }
     match pod.node() {
-        Some(node) if node == request.node.as_str() => Outcome::Bound,
-        Some(node) => Outcome::OnAnotherNode(node.to_owned()),
-        None if pod.is_leaving() => Outcome::Gone,
+        Some(node) if node == request.node.as_str() => BindOutcome::Bound,
+        Some(node) => BindOutcome::OnAnotherNode(node.to_owned()),
+        None if pod.is_leaving() => BindOutcome::Gone,
         None => otherwise,
     }
 }

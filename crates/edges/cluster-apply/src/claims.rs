@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   order ─► POST ─409: it was ordered before─► done
-//!   give back ─► DELETE (gone already is as good); an order that was not sent yet is forgotten
-//!                   └409: somebody has begun with it meanwhile─► decided anew
-//!   open ─► PATCH the node: the taint of the gang that has started on it goes
+//!   give back ─► DELETE (404 is a success); an order that was not sent yet is forgotten
+//!                   └409: Karpenter has begun with it meanwhile─► decided anew
+//!   open ─► PATCH the node: remove the taint of the gang that has started on it
 //! ```
 
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use crate::pending::{Done, Pace, Paced};
 use crate::writer::{Ends, Writer};
 use crate::writes::{Fenced, Writes};
 
-/// Writes of claims at a time: a gang's orders should reach Karpenter within one of its batches, which it gathers for a
-/// second or more.
+/// Writes of claims at a time. Karpenter gathers a batch for a second or more, and a gang's orders
+/// should be in one batch.
 const IN_FLIGHT_MAX: usize = 32;
-/// A claim that was given back is so again only after this long: until the watch tells that it goes, every decision asks for it,
-/// and on a busy API server that takes seconds.
+/// A claim that was given back is deleted again only after this long. Every decision asks for the
+/// deletion until the watch shows it, which takes seconds on a busy API server.
 const AGAIN_AFTER: Duration = Duration::from_secs(15);
-/// An order is remembered for this long, or until it is given back: by then the watch has told of the claim, also of one that
-/// Karpenter took away itself because there was no such machine.
+/// An order is remembered for this long, or until it is given back. By then the watch has shown the
+/// claim, even if Karpenter deleted it because there was no such machine.
 const ORDER_SEEN_AFTER: Duration = Duration::from_mins(10);
 const CONTENT_JSON: &str = "application/json";
 const CONTENT_JSON_PATCH: &str = "application/json-patch+json";
 
-/// What is written to.
+/// The object to write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Object {
     Claim(Arc<str>),
@@ -47,14 +47,14 @@ enum Object {
 enum Wanted {
     /// A claim with this manifest.
     Ordered(Arc<Json>),
-    /// No such claim; of one that nobody has begun with, only if it is still of this version.
+    /// No such claim. If Karpenter had not begun with it, it is deleted only at this version.
     GivenBack { untouched: Option<String> },
     /// A node after this JSON patch.
     Patched(Arc<Json>),
 }
 
 impl Wanted {
-    /// How long it keeps the same from being written again.
+    /// For how long the same is not written again.
     fn remembered_for(&self) -> Duration {
         match self {
             Self::Ordered(_) => ORDER_SEEN_AFTER,
@@ -100,9 +100,10 @@ impl ClaimWriter {
         self.submit(Object::Claim(name), Wanted::Ordered(Arc::new(manifest)));
     }
 
-    /// Gives a machine back. Of a claim that Karpenter has not put its finalizer on yet, `untouched` is the version: the API
-    /// server looks at finalizers before it deletes, and one that comes in between does not stop it. Karpenter would launch a
-    /// machine without a claim, which is paid for until its garbage collection finds it.
+    /// Gives a machine back. `untouched` is the claim's version if Karpenter has not put its
+    /// finalizer on it yet. The API server looks at finalizers before it deletes, and one that is
+    /// added in between does not stop it. Karpenter would then launch a machine without a claim,
+    /// and we would pay for it until Karpenter's garbage collection finds it.
     pub fn give_back(&self, name: Arc<str>, untouched: Option<String>) {
         self.0.change(|pending, now| {
             pending.forget_written(|written, at| now.duration_since(at) >= written.remembered_for());
@@ -139,7 +140,7 @@ async fn write(
         Answer::Conflict(_) if matches!(wanted, Wanted::Ordered(_)) => Done::Written,
         Answer::NotFound if !matches!(wanted, Wanted::Ordered(_)) => Done::Written,
         Answer::Conflict(message) if matches!(wanted, Wanted::GivenBack { .. }) => {
-            debug!(?object, answer = message, "Somebody has begun with the claim.");
+            debug!(?object, answer = message, "Karpenter has begun with the claim.");
             Done::Dropped
         }
         Answer::Fenced(message) => {
@@ -147,7 +148,7 @@ async fn write(
             fenced.report(&message);
             Done::Dropped
         }
-        // The node has changed meanwhile: what is to be done is decided anew from how it is now.
+        // The node has changed meanwhile: the next decision looks at it as it is now.
         Answer::Refused(message) | Answer::Conflict(message) if matches!(object, Object::Node(_)) => {
             debug!(?object, answer = message, "Node has changed.");
             Done::Dropped

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   WriteHold, DeleteHold ─► HoldWriter          Evict, CallOff ─► Evictor (after the Holds)
-//!   Bind ─► Binder (after the pod's own status)  what people should see ─► EventWriter
+//!   Bind ─► Binder (after the pod's own status)  events ─► EventWriter
 //! ```
 
 use cluster_model::PodKey;
@@ -26,18 +26,18 @@ pub struct EffectWriter {
     status: StatusWriter,
 }
 
-/// Who writes, and how much at a time.
+/// The process that writes, and how much it writes at a time.
 #[derive(Clone, Debug)]
-pub struct Leader {
+pub struct WriterSettings {
     /// The epoch in which it leads.
     pub epoch: i64,
-    /// Its instance, for people.
+    /// Its instance's name, for people.
     pub instance: String,
     /// Binds at a time.
     pub binds_in_flight_max: usize,
 }
 
-/// Where it is told how effects ended.
+/// Channels that report how effects ended.
 #[derive(Clone, Debug)]
 pub struct Reports {
     /// How binds ended: one report for each pod.
@@ -47,15 +47,15 @@ pub struct Reports {
 }
 
 impl EffectWriter {
-    /// Starts writing. `status` writes what pods are told while they wait.
+    /// Starts writing. `status` writes the conditions of pods that wait.
     pub fn start(
         writes: &Writes,
-        leader: Leader,
+        leader: WriterSettings,
         status: StatusWriter,
         fenced: &Fenced,
         reports: Reports,
     ) -> Self {
-        let Leader { epoch, instance, binds_in_flight_max } = leader;
+        let WriterSettings { epoch, instance, binds_in_flight_max } = leader;
         let holds = HoldWriter::start(writes.clone(), epoch, fenced.clone());
         let binder =
             Binder::start(writes.clone(), binds_in_flight_max, status.clone(), fenced.clone(), reports.binds);
@@ -75,7 +75,7 @@ impl EffectWriter {
                         "Placed gang."
                     );
                     for member in placement.members {
-                        // A condition must not be written any more once the pod may have a node.
+                        // Once the pod may have a node, its condition must not be written any more.
                         self.status.forget(&Target::Pod(member.pod.clone()));
                         binds.push(BindRequest { pod: member.pod, node: member.node });
                     }
@@ -88,17 +88,26 @@ impl EffectWriter {
                     match end {
                         HoldEnd::Served => {}
                         HoldEnd::Expired { member } => {
-                            warn!(%gang, "Gave up the room held for a gang: those in its way did not leave in time.");
+                            warn!(%gang, "Gave up the nodes held for a gang: its victims did not leave in time.");
                             self.events.submit(hold_expired(member));
                         }
-                        HoldEnd::GivenUp => info!(%gang, "Gave up the room held for a gang: others have it."),
-                        HoldEnd::Dropped => info!(%gang, "Dropped a hold of the leader before."),
+                        HoldEnd::GivenUp => {
+                            info!(%gang, "Gave up the nodes held for a gang: others have them.");
+                        }
+                        HoldEnd::Dropped => info!(%gang, "Dropped a hold of the former leader."),
                     }
                     self.holds.delete(&gang);
                 }
                 Effect::Evict(request) => {
                     let (gang, cause) = (&request.gang, &request.cause);
-                    info!(%gang, pods = request.pods.len(), %cause, "Evicting gang.");
+                    let pods = request.pods.len();
+                    match cause {
+                        // Something went wrong before; the other causes are the platform's daily work.
+                        EvictCause::Unwind { .. } => warn!(%gang, pods, %cause, "Unwinding gang."),
+                        EvictCause::Claim { .. } | EvictCause::Move { .. } => {
+                            info!(%gang, pods, %cause, "Evicting gang.");
+                        }
+                    }
                     if let Some(event) = evicted(&request) {
                         self.events.submit(event);
                     }
@@ -112,7 +121,8 @@ impl EffectWriter {
         }
     }
 
-    /// Begins nothing more, and waits for what is under way, for as long as the server takes to give it up.
+    /// Begins nothing more, and waits for the requests under way until the server would give them
+    /// up.
     pub async fn stop(self) {
         let Self { binder, evictor, holds, events, status } = self;
         tokio::join!(binder.stop(), evictor.stop(), holds.stop(), events.stop(), status.stop());
@@ -120,11 +130,11 @@ impl EffectWriter {
 }
 
 fn hold_expired(pod: PodKey) -> EventRequest {
-    let note = "gave up the room held for its gang: those in the way did not leave in time".to_owned();
+    let note = "gave up the nodes held for its gang: the victims did not leave in time".to_owned();
     EventRequest { pod, reason: "HoldExpired", action: "Release", note }
 }
 
-/// One event for a gang that makes room or moves, about its first pod.
+/// One event, about its first pod, for a gang that makes room or moves.
 fn evicted(request: &EvictRequest) -> Option<EventRequest> {
     let reason = match request.cause {
         EvictCause::Claim { rule: EvictionRule::Priority | EvictionRule::ExpectedWork, .. } => "Preempted",
@@ -133,6 +143,6 @@ fn evicted(request: &EvictRequest) -> Option<EventRequest> {
         // The condition of each pod says it.
         EvictCause::Unwind { .. } => return None,
     };
-    let note = format!("gang {}: {}", request.gang, request.cause);
+    let note = format!("gang {}: {}", request.gang, request.told());
     Some(EventRequest { pod: request.pods.first()?.clone(), reason, action: "Evict", note })
 }

@@ -1,8 +1,6 @@
-//! Events: what people should see beside the object it happened to. Few, at a bounded rate, and never waited for: one that
-//! does not fit is dropped and counted, because the condition or the Hold says the same.
+//! Events: what `kubectl describe` should show. They are few and have a bounded rate, and nothing
+//! waits for them. An event above the rate is dropped, because the condition or the Hold says the same.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api_types::names::SCHEDULER_FIELD_MANAGER;
@@ -12,6 +10,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,11 +19,11 @@ use tracing::debug;
 use crate::outcome::{Answer, answer};
 use crate::writes::{Fenced, Writes};
 
-/// Events that may wait: more than a burst of them tells nobody anything.
+/// Events that may wait. Nobody reads more than a burst of them.
 const WAITING_MAX: usize = 256;
 /// One in this time on average: 10 per second.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// So many at once.
+/// Events in one burst.
 const BURST: u32 = 50;
 /// The API server takes at most 1,024 characters of a note.
 const NOTE_CHARS_MAX: usize = 1_000;
@@ -46,7 +45,6 @@ pub struct EventRequest {
 #[derive(Clone, Debug)]
 pub struct EventWriter {
     sender: mpsc::Sender<EventRequest>,
-    dropped: Arc<AtomicU64>,
     stop: CancellationToken,
     /// The one task that writes.
     task: TaskTracker,
@@ -59,7 +57,7 @@ impl EventWriter {
         let (stop, task) = (CancellationToken::new(), TaskTracker::new());
         task.spawn(run(writes, fenced, instance, receiver, stop.clone()));
         task.close();
-        Self { sender, dropped: Arc::default(), stop, task }
+        Self { sender, stop, task }
     }
 
     /// Begins no further write, and waits until the one in flight is answered or its time is up.
@@ -70,14 +68,10 @@ impl EventWriter {
 
     /// Asks for an event; it is dropped if too many wait.
     pub fn submit(&self, event: EventRequest) {
-        if self.sender.try_send(event).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        if let Err(full) = self.sender.try_send(event) {
+            let (TrySendError::Full(event) | TrySendError::Closed(event)) = full;
+            debug!(pod = %event.pod, reason = event.reason, "Event dropped.");
         }
-    }
-
-    /// How many were dropped.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -98,7 +92,7 @@ async fn run(
         match answer(&writes.send::<IgnoredAny>(request).await) {
             Answer::Done => {}
             Answer::Fenced(message) => fenced.report(&message),
-            // It is not worth a second try: the same is said elsewhere.
+            // It is not worth a second try: the condition or the Hold says the same.
             other => debug!(pod = %event.pod, reason = event.reason, answer = ?other, "Event not written."),
         }
     }
@@ -115,10 +109,10 @@ impl Bucket {
         Self { full_at: now }
     }
 
-    /// When the next one may go, which takes it.
+    /// Takes a place for the next event, and returns when it may be sent.
     fn take(&mut self, now: Instant) -> Instant {
         self.full_at = self.full_at.max(now) + INTERVAL;
-        // With less than a burst missing from the bucket, at once.
+        // At once, if less than a burst is missing from the bucket.
         (self.full_at - INTERVAL * BURST).max(now)
     }
 }

@@ -1,4 +1,5 @@
-//! Evictions: whole gangs, each after the Holds that it is for are written, each pod followed until it is known to leave.
+//! Evictions: whole gangs. A gang is evicted after the Holds that it leaves for are written, and
+//! each of its pods is followed until it is known to leave.
 //!
 //! ```text
 //!   gang ─► all Holds written? ──no longer wanted──────────────────► Spared
@@ -11,11 +12,12 @@
 //!             │ 404, 409 or 4xx and another uid, being deleted: it leaves
 //!             │ 429: wait as asked;  no answer, 5xx: again, all are safe to repeat
 //!             │ 4xx: again, less and less often ───────────────────► Refused
-//!             └ before each try, while none was accepted: still wanted? ──no──► Spared
+//!             └ before each try, until one is accepted: still wanted? ──no──► Spared
 //! ```
 //!
-//! The condition comes first: a Job counts a pod that vanished without it as failed. The pod's own grace holds, so that it
-//! can save its state. Nobody is spared half way: a gang of which one pod was told to go goes whole.
+//! The condition comes first: a Job counts a pod that vanished without it as failed. The pod keeps
+//! its own grace period, so that it can save its state. Once one pod of a gang is told to go, the
+//! whole gang goes.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -48,13 +50,13 @@ const IN_FLIGHT_MAX: usize = 32;
 /// The first wait before a write is tried again; it doubles.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Refusals in a row until a pod is given up: with the waits between them, some half a minute.
+/// Refusals in a row until a pod is given up: about half a minute, with the waits between them.
 const REFUSALS_MAX: u32 = 10;
 
 /// How the eviction of a gang ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvictReport {
-    /// The gang, and what it was told to leave for.
+    /// The gang, and why it was to leave.
     pub request: EvictRequest,
     /// How it ended.
     pub outcome: EvictOutcome,
@@ -67,10 +69,10 @@ pub struct EvictReport {
 pub enum EvictOutcome {
     /// All its pods are being deleted, or gone.
     Leaves,
-    /// It is not wanted any more, and none of its pods was deleted. One whose condition was under way then keeps that until
-    /// Kubernetes takes it back, some two minutes later.
+    /// The eviction is not wanted any more, and none of its pods was deleted. If a condition was
+    /// being written then, the pod keeps it until Kubernetes removes it, about two minutes later.
     Spared,
-    /// Nothing was done: it was to go only before it starts, and it has started.
+    /// Nothing was done: the gang was to go only before it started, and it has started.
     Started,
     /// The server refused for at least one pod, again and again.
     Refused,
@@ -91,14 +93,15 @@ impl EvictOutcome {
     }
 }
 
-/// What the evictor is asked for.
+/// A request to the evictor.
 #[derive(Debug)]
 enum Order {
     Evict(EvictRequest),
     CallOff(GangKey),
 }
 
-/// Takes evictions; one report follows for each, unless it was stopped before. Of one that panicked it is `Refused`.
+/// Takes evictions. One report follows for each, unless the evictor stops before; an eviction that
+/// panicked is reported as `Refused`.
 #[derive(Debug)]
 pub struct Evictor {
     // Unbounded in type, bounded by use: a gang that was told to go is not told again before its report.
@@ -108,7 +111,7 @@ pub struct Evictor {
 }
 
 impl Evictor {
-    /// Starts evicting; reports go to `reports`, at most one per gang and cause outstanding.
+    /// Starts evicting. Reports go to `reports`: at most one per gang and cause is outstanding.
     pub fn start(
         writes: Writes,
         holds: HoldWriter,
@@ -128,7 +131,7 @@ impl Evictor {
         self.send(Order::Evict(request));
     }
 
-    /// Takes back the unwinding of a gang: it stays if none of its pods was told yet.
+    /// Takes back the unwinding of a gang. The gang stays if none of its pods was told yet.
     pub fn call_off(&self, gang: GangKey) {
         self.send(Order::CallOff(gang));
     }
@@ -138,7 +141,8 @@ impl Evictor {
         let _ = self.orders.send(order);
     }
 
-    /// Tells nobody else to go, and waits until writes in flight are answered or their time is up.
+    /// Begins no further eviction, and waits until writes in flight are answered or their time is
+    /// up.
     pub async fn stop(self) {
         self.stop.cancel();
         let _ = self.task.await;
@@ -180,7 +184,8 @@ async fn run(worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>) {
             },
         }
     }
-    // No permit: nothing new begins. What has one is answered within the write's time.
+    // Without a permit nothing new begins. Requests that have one are answered within the write's
+    // time.
     worker.permits.close();
     let limit = worker.writes.settled_after();
     let in_flight = async { while under_way.next().await.is_some() {} };
@@ -198,12 +203,13 @@ struct Worker {
     stop: CancellationToken,
 }
 
-/// What became of one pod. Of all pods of a gang, the last in this order speaks for it.
+/// How the eviction of one pod ended. The gang's outcome is that of the pod that is last in this
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PodOutcome {
     Leaves,
     Refused,
-    /// The gang is not wanted to go any more, and none of it was deleted.
+    /// The gang need not go any more, and none of its pods was deleted.
     Spared,
     Fenced,
     /// The process is ending.
@@ -223,18 +229,19 @@ impl PodOutcome {
     }
 }
 
-/// One gang on its way.
+/// One eviction under way.
 struct Leaving {
     request: EvictRequest,
     /// Cancelled when its unwinding is taken back.
     called_off: CancellationToken,
-    /// Whether it goes, once that is clear: the first write that is accepted says so, or the first look that finds its
-    /// Holds taken back, or its unwinding called off. Good for all its pods.
+    /// Whether the gang goes, once that is clear. It goes when the first write is accepted; it
+    /// stays when its Holds are found taken back, or its unwinding called off. This holds for all
+    /// its pods.
     goes: OnceLock<bool>,
 }
 
 impl Leaving {
-    /// Whether it is clear that it stays. To be asked right before a request.
+    /// Whether it is clear that the gang stays. Ask this right before a request.
     fn is_spared(&self) -> bool {
         if self.called_off.is_cancelled() {
             self.goes.get_or_init(|| false);
@@ -278,7 +285,8 @@ impl Worker {
         last.of_gang()
     }
 
-    /// Whether all Holds that it is for are written and still wanted; completes when that is clear.
+    /// Whether all Holds that it leaves for are written and still wanted; completes when that is
+    /// clear.
     async fn is_wanted(&self, request: &EvictRequest) -> bool {
         let EvictCause::Claim { after, .. } = &request.cause else { return true };
         for (gang, expires) in after {
@@ -290,7 +298,7 @@ impl Worker {
     }
 
     async fn evict_pod(&self, leaving: &Leaving, pod: &PodKey) -> PodOutcome {
-        let (reason, message) = (condition_reason(&leaving.request.cause), leaving.request.cause.to_string());
+        let (reason, message) = (condition_reason(&leaving.request.cause), leaving.request.told());
         debug!(%pod, reason, "Evicting.");
         let condition = || self.condition(reason, &message, pod);
         let told = self.until_known::<IgnoredAny>(leaving, pod, condition).await;
@@ -305,7 +313,7 @@ impl Worker {
         deleted.err().unwrap_or(PodOutcome::Leaves)
     }
 
-    /// Sends a request until it is known what became of it; `Err` if it was not done.
+    /// Repeats a request until its outcome is known; `Err` if it was not done.
     async fn until_known<T: DeserializeOwned>(
         &self,
         leaving: &Leaving,
@@ -314,12 +322,12 @@ impl Worker {
     ) -> Result<T, PodOutcome> {
         let (mut tries, mut refusals) = (0_u32, 0_u32);
         loop {
-            // It may have waited for long, and what it is for may be over.
+            // It may have waited for long, and may not be needed any more.
             if leaving.goes.get().is_none() && !self.is_wanted(&leaving.request).await {
                 leaving.goes.get_or_init(|| false);
             }
             let Some(turn) = self.turn().await else { return Err(PodOutcome::Stopped) };
-            // Its turn may have come late; what is not clear then is waited for without it.
+            // Its turn may have come late. If that is not clear yet, it waits without the turn.
             if leaving.goes.get().is_none() {
                 match tokio::time::timeout(Duration::ZERO, self.is_wanted(&leaving.request)).await {
                     Ok(true) => {}
@@ -376,7 +384,7 @@ impl Worker {
         self.permits.acquire().await.ok()
     }
 
-    /// One request. Who waits for another try gives its turn to others.
+    /// One request. While it waits for another try, others have its turn.
     async fn send<T: DeserializeOwned>(
         &self,
         request: http::Request<Vec<u8>>,
@@ -388,8 +396,8 @@ impl Worker {
         result.map_err(|_| answer)
     }
 
-    /// Whether one of its pods has started. What cannot be read is read again: nobody goes, and nobody is spared, for an
-    /// answer that says nothing.
+    /// Whether one of its pods has started. A read that fails is repeated: an unclear answer
+    /// neither evicts nor spares the gang.
     async fn has_started(&self, leaving: &Leaving) -> Result<bool, PodOutcome> {
         let pods = leaving.request.pods.iter();
         let mut looks: FuturesUnordered<_> =
@@ -407,13 +415,13 @@ impl Worker {
         let read = || sight::read(&self.writes, pod);
         match self.until_known::<PodSight>(leaving, pod, read).await {
             Ok(seen) => Ok(seen.is(pod) && seen.has_started()),
-            // It is gone: what was started there is over.
+            // It is gone, with all that it had started.
             Err(PodOutcome::Leaves) => Ok(false),
             Err(outcome) => Err(outcome),
         }
     }
 
-    /// Whether the pod of that uid is gone or leaves, as far as one read says.
+    /// Whether one read says that the pod of that uid is gone or being deleted.
     async fn is_gone(&self, pod: &PodKey) -> bool {
         let Some(turn) = self.turn().await else { return false };
         match self.send::<PodSight>(sight::read(&self.writes, pod), turn).await {
@@ -428,7 +436,7 @@ impl Worker {
     }
 
     fn delete(&self, pod: &PodKey) -> http::Request<Vec<u8>> {
-        // Without a grace of ours: the pod's own holds.
+        // Without a grace period of ours: the pod's own applies.
         let body = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": pod.uid },
         });
@@ -440,7 +448,7 @@ impl Worker {
     }
 }
 
-/// The reason of the condition that tells a pod why it must leave.
+/// The reason in the condition that tells a pod why it must leave.
 fn condition_reason(cause: &EvictCause) -> &'static str {
     match cause {
         EvictCause::Claim { .. } => PREEMPTED,

@@ -1,7 +1,8 @@
 //! Points at which tests stop or slow the process; nothing without the feature `failpoints`.
 
 /// Passes a failpoint from async code. `FAILPOINTS=name=sleep(…)` blocks a thread of its own, so everything else,
-/// such as the renewal of the lease, goes on. Logs that the point was reached before what is configured happens.
+/// such as the renewal of the lease, goes on. Logs that the point was reached before the configured
+/// action runs.
 #[macro_export]
 macro_rules! failpoint {
     ($name:literal) => {

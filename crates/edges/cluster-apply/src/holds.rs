@@ -1,9 +1,10 @@
-//! Holds: the objects that say for whom room is kept, and who leaves it. Written before anybody is told to go, deleted
-//! when the gang has its nodes or will not get them.
+//! Holds: objects that name the claimant for which nodes are kept, and the gangs that leave them. A
+//! Hold is written before any gang is told to go, and deleted when the claimant has its nodes or
+//! will not get them.
 //!
 //! ```text
-//!   write ─► POST ─409: there is one─► PATCH the spec ─► written: those in the way may be told to go
-//!   delete ─► DELETE (gone already is as good)
+//!   write ─► POST ─409: there is one─► PATCH the spec ─► written: the victims may be told to go
+//!   delete ─► DELETE (404 is a success)
 //! ```
 
 use std::time::Duration;
@@ -32,7 +33,7 @@ const IN_FLIGHT_MAX: usize = 32;
 const CONTENT_JSON: &str = "application/json";
 const CONTENT_MERGE: &str = "application/merge-patch+json";
 
-/// What is wanted of a gang's Hold; `None`: that there is none.
+/// The Hold that a gang is to have; `None` if it is to have none.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted(Option<HoldRecord>);
 
@@ -66,25 +67,27 @@ impl HoldWriter {
         self.0.stop().await;
     }
 
-    /// Asks for a gang's Hold to be as given, whatever it was.
+    /// Asks for a gang's Hold to be as given.
     pub fn write(&self, hold: HoldRecord) {
         self.0.change(|pending, now| pending.submit(hold.gang.clone(), Wanted(Some(hold)), now));
     }
 
-    /// Asks for a gang to have no Hold. Whoever waits for it to be written learns that it will not be.
+    /// Asks for a gang to have no Hold. Callers that wait for it to be written learn that it will
+    /// not be.
     pub fn delete(&self, gang: &GangKey) {
         self.0.change(|pending, now| pending.submit(gang.clone(), Wanted(None), now));
         self.0.look_again(gang);
     }
 
-    /// Completes when it is clear whether a gang has its Hold that expires then: `false` if none, or another one, is wanted.
+    /// Completes when it is clear whether the gang's Hold with this expiry is written: `false` if
+    /// none, or another one, is wanted.
     pub async fn is_written(&self, gang: &GangKey, expires: Timestamp) -> bool {
         self.0.until(gang, |pending| standing(pending, gang, expires)).await
     }
 }
 
-/// Whether the Hold that is wanted last is this one, and is written; `None` if that is not known yet. No two Holds of a
-/// gang expire at the same moment.
+/// Whether the latest wanted Hold is this one and is written; `None` if that is not known yet. No
+/// two Holds of a gang expire at the same moment.
 fn standing(pending: &Pending<GangKey, Wanted>, gang: &GangKey, expires: Timestamp) -> Option<bool> {
     match pending.latest(gang) {
         Some((Wanted(Some(hold)), written)) if hold.expires == expires => written.then_some(true),

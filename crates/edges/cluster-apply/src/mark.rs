@@ -1,5 +1,5 @@
-//! A mark in the history of pods. Who watches pods and sees it has seen every write before it: a watch brings the changes
-//! of a kind in the order in which they were made.
+//! A mark in the history of pods. A watch delivers the changes of one kind in the order in which
+//! they were made, so a watch that delivers the mark has delivered every earlier write.
 //!
 //! The mark is a condition on the leader's own pod, which also shows people when it took over.
 
@@ -19,7 +19,7 @@ const TOOK_OVER: &str = "warpyard.dev/TookOver";
 /// Between two tries.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// There will be no mark.
+/// The mark could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("could not write the condition {TOOK_OVER} on our own pod {pod}: {answer}")]
 pub struct Unmarked {
@@ -40,9 +40,9 @@ struct Metadata {
 }
 
 impl Writes {
-    /// Marks the history of pods on `own`, as the leader of an epoch; returns the pod's version that has the mark. Versions
-    /// of a kind are numbers that grow. Tries for as long as it is awaited: an API server that has just started may refuse
-    /// this to everybody for half a minute.
+    /// Marks the history of pods on `own`, as the leader of an epoch, and returns the pod's version
+    /// that has the mark. Versions of one kind are growing numbers. Retries until the future is
+    /// dropped: an API server that has just started may refuse everybody for half a minute.
     pub async fn mark(&self, own: &PodKey, epoch: i64) -> Result<u64, Unmarked> {
         let now = Timestamp::now();
         let never = |answer: String| Unmarked { pod: own.clone(), answer };
@@ -52,20 +52,21 @@ impl Writes {
                 (_, Ok(Marked { metadata: Metadata { resource_version } })) => {
                     let version = resource_version.parse();
                     return version
-                        .map_err(|_| never(format!("its version {resource_version} is no number")));
+                        .map_err(|_| never(format!("its version {resource_version} is not a number")));
                 }
                 (Answer::NotFound, _) => return Err(never("there is no such pod".to_owned())),
                 (Answer::Fenced(message), _) => return Err(never(message)),
                 (answer, _) => answer,
             };
-            // Written or not: the next try changes nothing if it was, and says which version has it.
+            // If it was written, the next try changes nothing and returns the version that has it.
             warn!(pod = %own, ?answer, "Could not mark the history of pods; will try again.");
             tokio::time::sleep(RETRY_DELAY).await;
         }
     }
 
     fn mark_request(&self, own: &PodKey, epoch: i64, now: Timestamp) -> http::Request<Vec<u8>> {
-        // Epoch and time make it another condition for each leader: what changes nothing is not written.
+        // Epoch and time make the condition different for each leader: a patch that changes nothing
+        // is not written.
         let message = format!("Took over as the leader of epoch {epoch}.");
         let condition =
             PodCondition { type_: TOOK_OVER, holds: true, reason: "FenceTaken", message: &message };
@@ -90,7 +91,8 @@ mod tests {
         let marked = || patch(200, json!({ "metadata": { "resourceVersion": "42" } }));
         for (script, expect) in [
             (vec![marked()], Some(42)),
-            // It may have been written: the same again changes nothing, and says the version.
+            // It may have been written. The second try then changes nothing, and returns the
+            // version.
             (vec![patch(504, status(504, "no")), marked()], Some(42)),
             (vec![patch(429, status(429, "no")), marked()], Some(42)),
             // Not synced yet, for example.

@@ -1,40 +1,39 @@
-//! What became of a write, judged from the server's answer alone.
+//! How a write ended, judged from the server's answer alone.
 
 use std::time::Duration;
 
-use crate::writes::Failure;
-
-/// What the fence's policy says when another process leads (`deploy/fence.yaml`).
+/// The fence's message when another process leads (`deploy/fence.yaml`).
 const FENCE_MESSAGE: &str = "this scheduler is not the leader";
-/// What the API server says, as 403 or 422, while it cannot evaluate a policy: it has just started, or its copy of
-/// the policies or of the epoch is not there yet. It says nothing about who leads.
+/// Messages, with 403 or 422, of an API server that cannot evaluate a policy yet: it has just
+/// started, or has not read the policies or the epoch. They say nothing about the leader.
 const NOT_EVALUATED_MESSAGES: [&str; 3] =
     ["not yet ready to handle request", "failed to configure policy", "failed to configure binding"];
-/// When the server does not say how long to wait.
+/// The wait when the server names none.
 const THROTTLE_MIN: Duration = Duration::from_secs(1);
-/// The server may ask for any patience; more than this is tried anyway.
+/// The server may ask for a longer wait; the request is repeated after this one anyway.
 const THROTTLE_MAX: Duration = Duration::from_secs(10);
 
 /// How a bind ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum BindOutcome {
     /// The pod is on the node we chose.
     Bound,
-    /// The pod is on another node, which someone else chose.
+    /// The pod is on another node, which we did not choose.
     OnAnotherNode(String),
     /// The pod is gone, or being deleted, or a different one has its name.
     Gone,
     /// The server refused, and will probably do so again.
     Refused(String),
-    /// The server had no time for us, or could not evaluate its policies, several times.
+    /// The server was too busy, or could not evaluate its policies, several times.
     Throttled(String),
-    /// Several tries without a clear answer. The pod has no node, and can't get one by them any more.
+    /// Several tries had no clear answer. The pod has no node, and these tries can no longer give
+    /// it one.
     Unknown(String),
     /// Another process leads.
     Fenced(String),
 }
 
-impl Outcome {
+impl BindOutcome {
     /// A word for logs and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -49,6 +48,23 @@ impl Outcome {
     }
 }
 
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Request(kube::Error),
+    NoAnswer(Duration),
+}
+
+impl Failure {
+    /// For callers whose errors have no deadline of ours.
+    pub(crate) fn into_error(self) -> kube::Error {
+        match self {
+            Self::Request(error) => error,
+            Self::NoAnswer(limit) => kube::Error::Service(format!("no answer within {limit:?}").into()),
+        }
+    }
+}
+
 /// The answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -56,13 +72,13 @@ pub(crate) enum Answer {
     Conflict(String),
     NotFound,
     Refused(String),
-    /// Not executed; worth another try after this long.
+    /// Not executed; try again after this long.
     Throttled(Duration, String),
     Unknown(String),
     Fenced(String),
 }
 
-/// Reads an answer. Whatever may have been executed although it looks like an error is `Unknown`.
+/// Reads an answer. An error after which the request may still have been executed is `Unknown`.
 pub(crate) fn answer<T>(result: &Result<T, Failure>) -> Answer {
     let error = match result {
         Ok(_) => return Answer::Done,
@@ -154,7 +170,8 @@ mod tests {
                 expression.contains("params.spec.holder") || expression.contains("'binding'");
             about_the_leader += usize::from(refuses_a_former_leader);
             assert!(text("message").is_some(), "it has words of its own: {expression}");
-            // Where both are there, the first is said if the second cannot be evaluated.
+            // If a policy has both, the server falls back to `message` when `messageExpression`
+            // fails.
             for said in [text("message"), text("messageExpression")].into_iter().flatten() {
                 assert_eq!(said.contains(FENCE_MESSAGE), refuses_a_former_leader, "{said}");
             }

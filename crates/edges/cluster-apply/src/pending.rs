@@ -1,16 +1,16 @@
-//! What is to be written where, at most once per object, the latest wins. Pure: the clock is an argument.
+//! Writes that wait, at most one per object: the latest wins. Pure: the clock is an argument.
 //!
 //! ```text
 //!   submit ─► wanted ──due──► in flight ──done──► written
 //!                ▲                │ failed: wanted again, later
 //!                └────────────────┘
-//!   forget: nothing more is written, and what is in flight counts for nothing when it ends
+//!   forget: nothing more is written, and the end of a write in flight is ignored
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// A value that knows how soon a change of it is worth a write.
+/// A value that says how soon a change of it is worth a write.
 pub trait Paced: Clone + PartialEq {
     /// How soon `self` may follow `old`; `None` if it is not worth a write at all.
     fn pace(&self, old: &Self) -> Option<Pace>;
@@ -24,12 +24,12 @@ pub trait Paced: Clone + PartialEq {
 pub struct Pace {
     /// The least time since the write before.
     pub wait: Duration,
-    /// Whether it stands behind everything that does not yield.
+    /// Whether it waits behind every write that does not yield.
     pub yields: bool,
 }
 
 impl Pace {
-    /// At once, and before all that yields.
+    /// At once, and before every write that yields.
     pub const NOW: Self = Self { wait: Duration::ZERO, yields: false };
 }
 
@@ -38,7 +38,7 @@ impl Pace {
 pub enum Done {
     /// It is written.
     Written,
-    /// There is nothing to write it to, or it is refused for good: forget it.
+    /// There is no object to write to, or it is refused for good: forget it.
     Dropped,
     /// It may work later.
     Failed,
@@ -52,7 +52,7 @@ const RETRY_MAX: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct Pending<K, V> {
     entries: BTreeMap<K, Entry<V>>,
-    /// First those that yield to nothing, then those that yield to them.
+    /// First the keys that yield to nothing, then those that yield to them.
     due: [BTreeSet<(Instant, K)>; 2],
 }
 
@@ -60,11 +60,11 @@ pub struct Pending<K, V> {
 struct Entry<V> {
     wanted: Option<Wanted<V>>,
     in_flight: Option<V>,
-    /// `None` also after a failed write: what the object holds is not known then.
+    /// `None` also after a failed write: the object's content is not known then.
     written: Option<(V, Instant)>,
     failures: u32,
     retry_at: Option<Instant>,
-    /// The object was forgotten while a write was in flight: that write is about an object of the past.
+    /// The object was forgotten while a write was in flight: that write no longer matters.
     forgotten: bool,
 }
 
@@ -88,7 +88,7 @@ impl<K, V> Default for Pending<K, V> {
 }
 
 impl<K: Ord + Clone, V: Paced> Pending<K, V> {
-    /// Asks for `value` to be written, now or when its pace allows; replaces what was asked before.
+    /// Asks for `value` to be written, now or when its pace allows; replaces an earlier request.
     pub fn submit(&mut self, key: K, value: V, now: Instant) {
         self.unwant(&key);
         let entry = self.entries.entry(key.clone()).or_default();
@@ -107,7 +107,7 @@ impl<K: Ord + Clone, V: Paced> Pending<K, V> {
         }
     }
 
-    /// Like [`Pending::submit`], but only if something was asked or written before.
+    /// Like [`Pending::submit`], but only if something was requested or written before.
     pub fn submit_if_known(&mut self, key: &K, value: V, now: Instant) {
         let Some(entry) = self.entries.get(key) else { return };
         let untouched = entry.in_flight.is_none() && entry.written.is_none() && entry.failures == 0;
@@ -130,7 +130,8 @@ impl<K: Ord + Clone, V: Paced> Pending<K, V> {
         }
     }
 
-    /// Forgets what was written, where nothing else is asked for, if `is_over` says so of the value and when that was.
+    /// Forgets written values with no newer request, if `is_over` says so, given the value and the
+    /// time of the write.
     pub fn forget_written(&mut self, is_over: impl Fn(&V, Instant) -> bool) {
         self.entries.retain(|_, entry| {
             let is_busy = entry.wanted.is_some() || entry.in_flight.is_some();
@@ -198,7 +199,8 @@ impl<K: Ord + Clone, V: Paced> Pending<K, V> {
         self.entries.get(key).is_some_and(|entry| entry.in_flight.is_some())
     }
 
-    /// What is wanted last of an object, and whether that is written; `None` if nothing is known of it.
+    /// The latest value requested for an object, and whether it is written; `None` for an unknown
+    /// object.
     pub fn latest(&self, key: &K) -> Option<(&V, bool)> {
         let entry = self.entries.get(key)?;
         let wanted = entry.wanted.as_ref().map(|wanted| &wanted.value);
@@ -214,7 +216,7 @@ impl<K: Ord + Clone, V: Paced> Pending<K, V> {
         self.entries.len()
     }
 
-    /// Whether none is.
+    /// Whether no object is remembered.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Conditions on pods: of one that waits, of one that is told to go, and of the leader's own.
+//! Conditions on pods: on one that waits, on one that is told to go, and on the leader's own.
 
 use api_types::names::SCHEDULER_FIELD_MANAGER;
 use cluster_model::PodKey;
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use crate::writes::Writes;
 
-/// What a condition of a pod says.
+/// One condition of a pod.
 pub(crate) struct PodCondition<'a> {
     pub type_: &'a str,
     pub holds: bool,
@@ -17,7 +17,7 @@ pub(crate) struct PodCondition<'a> {
 }
 
 impl PodCondition<'_> {
-    /// The part of the pod's status that says it, since `now`.
+    /// The part of the pod's status with this condition, since `now`.
     pub fn status(&self, now: Timestamp) -> Json {
         json!({ "conditions": [{
             "type": self.type_,

@@ -1,4 +1,4 @@
-//! The part of a pod that says what became of a write: read when the answer did not.
+//! The part of a pod that shows how a write ended: read when the answer was not clear.
 
 use cluster_model::PodKey;
 use serde::Deserialize;

@@ -1,10 +1,12 @@
-//! Status writes: why a Run and its first pod wait, and what a Queue holds. They share the binder's client, which
-//! opens a connection per request in flight; there are few at a time, so that binds do not suffer.
+//! Status writes: why a Run and its first pod wait, what a Queue holds, what machines really have. They share the binder's
+//! client, which opens a connection per request in flight. Only a few are in flight at a time, so
+//! they do not slow binds.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::machine_type::MachineTypeStatus;
 use api_types::names::SCHEDULER_FIELD_MANAGER;
 use api_types::queue::QueueStatus;
 use api_types::run::Waiting;
@@ -27,10 +29,10 @@ const IN_FLIGHT_MAX: usize = 4;
 /// Between two writes of one Run that differ in numbers only. Nearly every placement changes the numbers of every Run
 /// that waits for the same queue or GPUs: 10,000 of them are at most 167 writes per second, behind all others.
 const NUMBERS_PACE: Pace = Pace { wait: Duration::from_mins(1), yields: true };
-/// Between two writes of one Queue. They are few.
+/// Between two writes of one Queue. Queues are few.
 const QUEUE_PACE: Pace = Pace { wait: Duration::from_secs(2), yields: false };
 
-/// What is written to.
+/// The object and field to write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// `status.waiting` of a Run: namespace and name.
@@ -39,6 +41,8 @@ pub enum Target {
     Pod(PodKey),
     /// The status of a Queue.
     Queue(QueueName),
+    /// The status of a `MachineType`.
+    MachineType(Arc<str>),
 }
 
 impl fmt::Display for Target {
@@ -47,11 +51,12 @@ impl fmt::Display for Target {
             Self::Run(namespace, name) => write!(f, "run {namespace}/{name}"),
             Self::Pod(pod) => write!(f, "pod {pod}"),
             Self::Queue(queue) => write!(f, "queue {queue}"),
+            Self::MachineType(machine) => write!(f, "machine type {machine}"),
         }
     }
 }
 
-/// What is written.
+/// The value to write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Why the Run waits; `None` takes it back.
@@ -65,6 +70,8 @@ pub enum Value {
     },
     /// What the Queue holds.
     Queue(QueueStatus),
+    /// What machines of the type really have.
+    MachineType(MachineTypeStatus),
 }
 
 impl Paced for Value {
@@ -72,7 +79,7 @@ impl Paced for Value {
         match (self, old) {
             (new, old) if new == old => None,
             (Self::Waiting(Some(new)), Self::Waiting(Some(old))) if same_kind(new, old) => Some(NUMBERS_PACE),
-            // A condition changes on transition only: new numbers are for the Run.
+            // A condition changes only on a transition: new numbers go to the Run.
             (Self::NotScheduled { code: new, .. }, Self::NotScheduled { code: old, .. }) if new == old => {
                 None
             }
@@ -118,7 +125,7 @@ impl StatusWriter {
         self.0.change(|pending, now| pending.submit(target, value, now));
     }
 
-    /// Takes back what was written to a Run; does nothing if nothing was.
+    /// Takes back the reasons written to a Run; does nothing if there were none.
     pub fn clear_run(&self, target: &Target) {
         self.0.change(|pending, now| pending.submit_if_known(target, Value::Waiting(None), now));
     }
@@ -168,7 +175,7 @@ async fn write(writes: &Writes, fenced: &Fenced, target: &Target, value: &Value)
     }
 }
 
-/// Server-side apply owns exactly the fields it sends: an empty status gives `waiting` back.
+/// Server-side apply owns exactly the fields it sends: an empty status removes `waiting`.
 fn request(writes: &Writes, target: &Target, value: &Value, now: Timestamp) -> http::Request<Vec<u8>> {
     let status = status(value, now);
     let (path, kind, metadata) = match target {
@@ -177,6 +184,7 @@ fn request(writes: &Writes, target: &Target, value: &Value, now: Timestamp) -> h
             (format!("namespaces/{namespace}/runs/{name}"), "Run", metadata)
         }
         Target::Queue(name) => (format!("queues/{name}"), "Queue", json!({ "name": name })),
+        Target::MachineType(name) => (format!("machinetypes/{name}"), "MachineType", json!({ "name": name })),
         Target::Pod(pod) => return writes.pod_status(pod, &status),
     };
     let query = format!("force=true&fieldManager={SCHEDULER_FIELD_MANAGER}&{}", writes.query());
@@ -197,6 +205,7 @@ fn status(value: &Value, now: Timestamp) -> Json {
         Value::Waiting(None) => json!({}),
         Value::Waiting(Some(waiting)) => json!({ "waiting": waiting }),
         Value::Queue(status) => json!(status),
+        Value::MachineType(status) => json!(status),
         Value::NotScheduled { code, message } => {
             PodCondition { type_: "PodScheduled", holds: false, reason: code, message }.status(now)
         }
@@ -206,12 +215,13 @@ fn status(value: &Value, now: Timestamp) -> Json {
 #[cfg(test)]
 mod tests {
     use api_types::queue::QueueStatus;
-    use api_types::run::{Reason, Waiting};
+    use api_types::run::{Reason, ReasonNumber, Waiting};
 
     use super::{NUMBERS_PACE, Pace, Paced, QUEUE_PACE, Value};
 
     fn waiting(code: &str, holds: i64) -> Value {
-        let reason = Reason { code: code.to_owned(), holds: Some(holds), ..Reason::default() };
+        let numbers = vec![ReasonNumber { value: holds, ..ReasonNumber::default() }];
+        let reason = Reason { code: code.to_owned(), numbers, ..Reason::default() };
         Value::Waiting(Some(Waiting { reasons: vec![reason] }))
     }
 

@@ -1,4 +1,4 @@
-//! API servers for tests of what is made of their answers: one that is scripted, and one that takes its time.
+//! API servers for tests of how answers are handled: a scripted one, and a slow one.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,10 +15,10 @@ use crate::writes::Writes;
 
 /// The server's timeout of every write.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
-/// What the fence says.
+/// The fence's message.
 pub(crate) const FENCE: &str = "refused: this scheduler is not the leader of epoch 7";
 
-/// Answers that are left: to which method, and with which code and body.
+/// The answers that are left: the expected method, the code and the body.
 pub(crate) type Script = Arc<Mutex<VecDeque<(Method, u16, Value)>>>;
 
 /// The body of a refusal.
@@ -28,6 +28,12 @@ pub(crate) fn status(code: u16, message: &str) -> Value {
 
 /// Writes to a server that answers as scripted, and checks that it is asked in that order.
 pub(crate) fn writes(script: Vec<(Method, u16, Value)>) -> (Writes, Script) {
+    let (writes, _, left) = writes_and_reads(script);
+    (writes, left)
+}
+
+/// The same, with a client that reads from that server.
+pub(crate) fn writes_and_reads(script: Vec<(Method, u16, Value)>) -> (Writes, Client, Script) {
     let script: Script = Arc::new(Mutex::new(script.into()));
     let left = Arc::clone(&script);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -36,11 +42,12 @@ pub(crate) fn writes(script: Vec<(Method, u16, Value)>) -> (Writes, Script) {
             let (method, code, body) = next.expect("a scripted answer");
             assert_eq!(*request.method(), method, "{}", request.uri());
             let query = request.uri().query().unwrap_or_default();
-            assert!(query.contains("timeout=4000ms"), "{}", request.uri());
+            assert!(method == Method::GET || query.contains("timeout=4000ms"), "{}", request.uri());
             Ok::<_, Infallible>(response(code, &body))
         }
     });
-    (Writes::new(Client::new(service, "default"), TIMEOUT), left)
+    let client = Client::new(service, "default");
+    (Writes::new(client.clone(), TIMEOUT), client, left)
 }
 
 /// Requests that a server has under way.
@@ -51,7 +58,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// The most that there were at the same time.
+    /// The most that were under way at the same time.
     pub fn most(&self) -> usize {
         self.most.load(Ordering::SeqCst)
     }

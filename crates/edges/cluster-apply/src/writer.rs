@@ -1,5 +1,5 @@
-//! Makes the writes that are pending, a bounded number at a time, in the background: what is common to all objects of
-//! which only the latest value matters. What is written, and how soon, is the [`Paced`] value's affair.
+//! Makes pending writes in the background, a bounded number at a time, for objects of which only
+//! the latest value matters. The [`Paced`] value decides how soon.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -30,20 +30,20 @@ impl<K, V> Clone for Writer<K, V> {
 struct Shared<K, V> {
     pending: Mutex<Pending<K, V>>,
     submitted: Notify,
-    /// Those who wait for a write to end, by what is written: thousands may wait, each for another one.
+    /// Tasks that wait for a write to end, by its key: thousands may wait, each for another key.
     waiters: Mutex<BTreeMap<K, Arc<Notify>>>,
     stop: CancellationToken,
     /// The one task that writes.
     task: TaskTracker,
 }
 
-/// When a writer ends.
+/// What ends a writer.
 pub(crate) struct Ends {
-    /// When a write was fenced …
+    /// A write was fenced …
     pub fenced: Fenced,
-    /// … or when it is told to.
+    /// … or the writer is told to stop.
     pub stop: CancellationToken,
-    /// A write that is under way then has happened after this much time, or never will.
+    /// A write that is under way then is executed within this time, or never.
     pub settled_after: Duration,
 }
 
@@ -70,20 +70,22 @@ where
         Self(shared)
     }
 
-    /// Begins no further write, whatever is pending, and waits until those in flight have ended or their time is up.
+    /// Begins no further pending write, and waits until those in flight have ended or their time is
+    /// up.
     pub async fn stop(&self) {
         self.0.stop.cancel();
         self.0.task.wait().await;
     }
 
-    /// Changes what is pending, and wakes up whoever writes it.
+    /// Changes the pending writes, and wakes the writing task.
     pub fn change<T>(&self, change: impl FnOnce(&mut Pending<K, V>, Instant) -> T) -> T {
         let changed = change(&mut self.0.lock(), now());
         self.0.submitted.notify_one();
         changed
     }
 
-    /// Completes with what `find` finds about `key`, looked for now and whenever a write of it ended or was taken back.
+    /// Completes with what `find` finds about `key`. It looks now, and whenever a write of that key
+    /// ends or is taken back.
     pub async fn until<T>(&self, key: &K, find: impl Fn(&Pending<K, V>) -> Option<T>) -> T {
         loop {
             if let Some(found) = find(&self.0.lock()) {
@@ -104,7 +106,7 @@ where
         }
     }
 
-    /// Lets those who wait for `key` in [`Writer::until`] look again.
+    /// Makes the tasks that wait for `key` in [`Writer::until`] look again.
     pub fn look_again(&self, key: &K) {
         self.0.look_again(key);
     }
@@ -150,7 +152,7 @@ where
         for (key, value) in due {
             let written = write(key.clone(), value);
             under_way.push(async move {
-                // One that panics is tried again, as one that failed.
+                // A write that panics is tried again, like one that failed.
                 let done = apart(&key, written).await.unwrap_or(Done::Failed);
                 (key, done)
             });
@@ -177,7 +179,7 @@ where
     }
 }
 
-/// By tokio's clock, which tests turn themselves.
+/// Tokio's clock, which tests move themselves.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -218,7 +220,8 @@ mod tests {
         }
     }
 
-    /// A writer with 20,000 writes pending, of which each takes so long, and how many were begun.
+    /// A writer with 20,000 pending writes that each take `write`, and a count of those that were
+    /// begun.
     fn busy_writer(write: Duration) -> (Writer<u32, Word>, Arc<AtomicUsize>) {
         let begun = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&begun);
@@ -268,7 +271,7 @@ mod tests {
                 Done::Written
             }
         });
-        // As many as may be under way, so that nothing else wakes the writer.
+        // As many as may be in flight, so that nothing else wakes the writer.
         writer.change(|pending, now| (0..IN_FLIGHT_MAX).for_each(|key| pending.submit(key, Word, now)));
         let all_written = async {
             for key in 0..IN_FLIGHT_MAX {

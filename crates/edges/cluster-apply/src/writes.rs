@@ -10,16 +10,17 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::outcome::{Answer, answer};
+use crate::outcome::{Answer, Failure, answer};
 
-/// The server gives up first; we wait this much longer for its answer. The next leader's settle time need not cover
-/// it: what can still happen ends with the server's deadline, and that is what `--settle` must be longer than.
+/// The server gives up first; we wait this much longer for its answer. The next leader's `--settle`
+/// need not cover this margin: it must only be longer than the server's deadline, after which
+/// nothing can happen any more.
 const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 /// The pod of [`Writes::probe`]; nobody may create it in our namespace but us, and we do not.
 const PROBE_POD: &str = "warpyard-fence-probe";
 
-/// Says that the API server refused a write because another process leads: nothing may be written any more.
-/// Clones share it.
+/// Set when the API server refuses a write because another process leads: nothing may be written
+/// any more. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Fenced(watch::Sender<Option<String>>);
 
@@ -57,21 +58,14 @@ impl Fenced {
     }
 }
 
-/// A client for writes. It must not retry by itself (`default_retry = false`): whether a write is worth repeating
-/// is decided here, and a retry must not outlive the settle time of the next leader.
+/// A client for writes. It must not retry by itself (`default_retry = false`): this crate decides
+/// whether to repeat a write, and a retry must not outlive the settle time of the next leader.
 #[derive(Clone)]
 pub struct Writes {
     client: Client,
     timeout: Duration,
-    /// What binds say about the leader that they are of.
+    /// The leader's epoch, which binds carry.
     epoch: Option<i64>,
-}
-
-/// Why a request has no answer.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    Request(kube::Error),
-    NoAnswer(Duration),
 }
 
 impl Writes {
@@ -80,13 +74,14 @@ impl Writes {
         Self { client, timeout, epoch: None }
     }
 
-    /// The same, by the leader of an epoch: the fence lets its binds pass at a glance, and refuses them once the epoch is over.
+    /// The same, as the leader of an epoch. The fence lets its binds pass without a closer look,
+    /// and refuses them once the epoch is over.
     #[must_use]
     pub fn of_epoch(&self, epoch: i64) -> Self {
         Self { epoch: Some(epoch), ..self.clone() }
     }
 
-    /// After this much time from sending, a write has happened or never will.
+    /// A write is executed within this time from sending, or never.
     pub fn settled_after(&self) -> Duration {
         self.timeout + ANSWER_MARGIN
     }
@@ -132,14 +127,14 @@ impl Writes {
     }
 }
 
-/// What the fence says about us.
+/// The fence's verdict on us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// Our writes pass.
     Admitted,
     /// Another process leads, or none.
     Refused(String),
-    /// No answer that says it.
+    /// The answer does not say.
     Unclear(String),
 }
 

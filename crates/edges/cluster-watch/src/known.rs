@@ -1,17 +1,17 @@
-//! What a watch has reported, so that after a new list it can say what vanished meanwhile.
+//! The keys that a watch has reported. After a new list they show which objects vanished meanwhile.
 
 use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 
-use cluster_model::{BudgetKey, Change, NodeName, PodKey, QueueName};
+use cluster_model::{BudgetKey, ClusterChange, NodeName, PodKey, QueueName};
 
 /// The keys of reported objects, and of those seen in the list that is under way.
 ///
 /// ```text
 ///   begin_list ── track* ── end_list ──► gone: known before, not listed now
 ///        ▲                     │
-///        └── (list failed) ────┘   what a failed list reported stays known, and is judged by the next one
+///        └── (list failed) ────┘   keys that a failed list reported stay known until the next list ends
 /// ```
 #[derive(Debug, Default)]
 pub struct Known {
@@ -19,7 +19,7 @@ pub struct Known {
     listed: Option<BTreeSet<Subject>>,
 }
 
-/// What a change is about.
+/// The subject of a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Node(NodeName),
@@ -30,34 +30,35 @@ enum Subject {
 }
 
 impl Known {
-    /// A list begins; an unfinished one before it is forgotten, but not what it reported.
+    /// A list begins. An unfinished list before it is forgotten, but the keys that it reported are
+    /// not.
     pub fn begin_list(&mut self) {
         self.listed = Some(BTreeSet::new());
     }
 
-    /// Whether a list is under way, also one that failed and has not begun anew.
+    /// Whether a list is under way, or failed and has not begun anew.
     pub fn is_listing(&self) -> bool {
         self.listed.is_some()
     }
 
     /// Notes a change that is being reported.
-    pub fn track(&mut self, change: &Change) {
+    pub fn track(&mut self, change: &ClusterChange) {
         match change {
-            Change::Node(node) => self.insert(Subject::Node(node.name.clone())),
-            Change::Pod(pod) => self.insert(Subject::Pod(pod.key.clone())),
-            Change::Queue(queue) => self.insert(Subject::Queue(queue.name.clone())),
-            Change::NodeGone(name) => self.remove(&Subject::Node(name.clone())),
-            Change::PodGone(key) => self.remove(&Subject::Pod(key.clone())),
-            Change::QueueGone(name) => self.remove(&Subject::Queue(name.clone())),
-            Change::Namespace { name, .. } => self.insert(Subject::Namespace(name.clone())),
-            Change::NamespaceGone(name) => self.remove(&Subject::Namespace(name.clone())),
-            Change::Budget(budget) => self.insert(Subject::Budget(budget.key.clone())),
-            Change::BudgetGone(key) => self.remove(&Subject::Budget(key.clone())),
+            ClusterChange::Node(node) => self.insert(Subject::Node(node.name.clone())),
+            ClusterChange::Pod(pod) => self.insert(Subject::Pod(pod.key.clone())),
+            ClusterChange::Queue(queue) => self.insert(Subject::Queue(queue.name.clone())),
+            ClusterChange::NodeGone(name) => self.remove(&Subject::Node(name.clone())),
+            ClusterChange::PodGone(key) => self.remove(&Subject::Pod(key.clone())),
+            ClusterChange::QueueGone(name) => self.remove(&Subject::Queue(name.clone())),
+            ClusterChange::Namespace { name, .. } => self.insert(Subject::Namespace(name.clone())),
+            ClusterChange::NamespaceGone(name) => self.remove(&Subject::Namespace(name.clone())),
+            ClusterChange::Budget(budget) => self.insert(Subject::Budget(budget.key.clone())),
+            ClusterChange::BudgetGone(key) => self.remove(&Subject::Budget(key.clone())),
         }
     }
 
-    /// The list is complete: what to report as gone.
-    pub fn end_list(&mut self) -> Vec<Change> {
+    /// The list is complete. Returns what to report as gone.
+    pub fn end_list(&mut self) -> Vec<ClusterChange> {
         let Some(listed) = self.listed.take() else { return Vec::new() };
         let before = mem::take(&mut self.reported);
         let vanished = before.difference(&listed).cloned().map(Subject::gone).collect();
@@ -70,7 +71,7 @@ impl Known {
         self.reported.len()
     }
 
-    /// Whether none is.
+    /// Whether no object is known.
     pub fn is_empty(&self) -> bool {
         self.reported.is_empty()
     }
@@ -91,33 +92,33 @@ impl Known {
 }
 
 impl Subject {
-    fn gone(self) -> Change {
+    fn gone(self) -> ClusterChange {
         match self {
-            Self::Node(name) => Change::NodeGone(name),
-            Self::Pod(key) => Change::PodGone(key),
-            Self::Queue(name) => Change::QueueGone(name),
-            Self::Namespace(name) => Change::NamespaceGone(name),
-            Self::Budget(key) => Change::BudgetGone(key),
+            Self::Node(name) => ClusterChange::NodeGone(name),
+            Self::Pod(key) => ClusterChange::PodGone(key),
+            Self::Queue(name) => ClusterChange::QueueGone(name),
+            Self::Namespace(name) => ClusterChange::NamespaceGone(name),
+            Self::Budget(key) => ClusterChange::BudgetGone(key),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use cluster_model::{Change, PodKey, Queue, QueueName};
+    use cluster_model::{ClusterChange, PodKey, Queue, QueueName};
 
     use super::Known;
 
-    fn queue(name: &str) -> Change {
-        Change::Queue(Queue::new(name))
+    fn queue(name: &str) -> ClusterChange {
+        ClusterChange::Queue(Queue::new(name))
     }
 
-    fn gone(name: &str) -> Change {
-        Change::QueueGone(QueueName::from(name))
+    fn gone(name: &str) -> ClusterChange {
+        ClusterChange::QueueGone(QueueName::from(name))
     }
 
     /// Lists the names; returns what vanished.
-    fn list(known: &mut Known, names: &[&str]) -> Vec<Change> {
+    fn list(known: &mut Known, names: &[&str]) -> Vec<ClusterChange> {
         known.begin_list();
         for name in names {
             known.track(&queue(name));
@@ -162,7 +163,7 @@ mod tests {
         known.end_list();
         known.begin_list();
         known.insert(super::Subject::Pod(key("2")));
-        assert_eq!(known.end_list(), [Change::PodGone(key("1"))]);
+        assert_eq!(known.end_list(), [ClusterChange::PodGone(key("1"))]);
     }
 
     #[test]

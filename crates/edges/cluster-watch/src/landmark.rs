@@ -1,4 +1,4 @@
-//! The pod by whose versions others tell how far the watch of pods has come.
+//! The pod whose versions show how far the watch of pods has come.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use cluster_model::PodKey;
 use kube::api::ObjectMeta;
 use tokio::sync::Notify;
 
-/// A pod, and the version of it that was reported but not told yet.
+/// A pod, and the version of it that was reported but not yet taken.
 #[derive(Debug)]
 pub struct Landmark {
     pod: PodKey,
@@ -15,8 +15,9 @@ pub struct Landmark {
 }
 
 impl Landmark {
-    /// A landmark that was not seen yet. Who waits for a version of it in vain says so to those who wait for `late`: the watch
-    /// may be dead without knowing, and a new list has the version. A list that is under way goes on.
+    /// A landmark that was not seen yet. If a version is awaited in vain, `late` is notified: the
+    /// watch may be dead without noticing, and a new list has the version. A list that is under way
+    /// goes on.
     pub fn new(pod: PodKey, late: Arc<Notify>) -> Self {
         Self { pod, version: None, late }
     }
@@ -32,17 +33,17 @@ impl Landmark {
         }
     }
 
-    /// A list begins: what was seen before it failed does not count.
+    /// A list begins: a version seen before does not count.
     pub fn forget(&mut self) {
         self.version = None;
     }
 
-    /// The version to tell, once.
+    /// The version to report; each is returned once.
     pub fn take_version(&mut self) -> Option<u64> {
         self.version.take()
     }
 
-    /// Completes when somebody waits for it in vain.
+    /// Completes when a version is awaited in vain.
     pub async fn late(&self) {
         self.late.notified().await;
     }

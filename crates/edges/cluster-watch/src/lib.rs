@@ -1,20 +1,21 @@
-//! Effects in: one watch per kind, each turned into changes of the model, all into one bounded channel.
+//! Changes in: one watch per kind, each turned into changes of the model, all into one bounded channel.
 //!
 //! ```text
-//!   pods    ──paged list, watch──► slim struct ──cluster-convert──► Change ─┐
-//!   nodes   ──────────────────────────────────────────────────────────────► ├─► mpsc<Message> ─► the scheduler's loop
-//!   queues, namespaces, budgets ────────────────────────────────────────────────► ┘   (+ Synced per kind)
+//!   pods    ──list, watch──► slim struct ──cluster-convert──► ClusterChange ─┐
+//!   nodes   ─────────────────────────────────────────────────────────────────┼─► mpsc<Message> ─► the scheduler's loop
+//!   queues, namespaces, budgets ─────────────────────────────────────────────┘   (+ Synced per kind)
 //! ```
 //!
 //! Lists are consistent (no resource version: the server answers from a quorum read) and paged. When a watch has to
-//! list again, objects that vanished meanwhile are reported gone: see [`known::Known`]. An object that cannot be
-//! decoded makes its kind start over with a list, because planning without it could place pods on GPUs in use. A list
-//! that gets no answer is given up and begun anew; of a watch that falls silent, kube's watcher does the same.
+//! list again, objects that vanished meanwhile are reported gone: see [`known::Known`]. If an
+//! object cannot be decoded, its kind starts over with a list, because planning without the object
+//! could place pods on GPUs in use. A list without an answer is given up and begun anew; kube's
+//! watcher does the same with a watch that falls silent.
 //!
-//! Who must know that all changes of pods up to some moment are reported changes a pod then, the landmark, and waits until
-//! the watch tells of it: see [`Message::PodsAsOf`].
+//! To know that all changes of pods up to some moment are reported, the scheduler changes a pod
+//! then, the landmark, and waits until the watch reports that change: see [`Message::PodsAsOf`].
 //!
-//! It never writes, never decides, and holds no objects: only the keys of those it has reported.
+//! It never writes and never decides. It holds no objects, only the keys of those it has reported.
 
 pub mod known;
 pub mod landmark;
@@ -25,27 +26,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api_types::Queue;
-use cluster_convert::{Readable, SlimBudget, SlimNamespace, SlimNode, SlimPod};
-use cluster_model::Change;
+use cluster_model::ClusterChange;
 use futures::{Stream, StreamExt};
 use kube::api::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use slim_objects::{Readable, SlimBudget, SlimNamespace, SlimNode, SlimPod};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::known::Known;
 use crate::landmark::Landmark;
 
-/// Objects per page of a list. Client-go's reflectors ask for 500, one page after the other; with 2,000, some 4 MB of pods,
-/// the 100,000 pods of a large cluster come in two thirds of the time, which a take-over waits for.
+/// Objects per page of a list. Client-go's reflectors ask for 500, one page after the other. With
+/// 2,000, about 4 MB of pods, the 100,000 pods of a large cluster take two thirds of that time, and
+/// a take-over waits for them.
 const PAGE_SIZE: u32 = 2_000;
-/// A page of a list is there by then, or never will be: the API server itself gives up on a request after a minute. Kube's
-/// watcher waits for it for ever. Once it watches it needs no such bound: it begins a watch that says nothing for 295 s
-/// anew, and for the answer with which a watch begins it waits as long as its client does (`service_kit::client::watching`).
+/// The longest wait for a page of a list: the API server itself gives up on a request after a
+/// minute, but kube's watcher waits for ever. A watch needs no such bound: the watcher begins one
+/// that is silent for 295 s anew, and its client bounds the wait for the first answer
+/// (`service_kit::client::watching`).
 const PAGE_MAX: Duration = Duration::from_mins(1);
-/// A watch that ended is tried again after 0.2 s, then twice as long, up to this.
+/// This loop is not `service_kit::watch`, which waits up to 30 s: a leader must see the cluster
+/// again within seconds, with bounds on pages, and must count objects that cannot be read. A watch
+/// that ended is tried again after 0.2 s; the wait doubles up to this.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 /// Ended pods hold nothing; the server then reports a pod that ends as deleted.
@@ -60,7 +65,7 @@ pub enum Kind {
     Nodes,
     /// Queues.
     Queues,
-    /// Namespaces: pods may ask for others by the labels of theirs.
+    /// Namespaces: pods may select other pods by the labels of their namespaces.
     Namespaces,
     /// Disruption budgets.
     Budgets,
@@ -82,13 +87,13 @@ impl Kind {
     }
 }
 
-/// What the watches say.
+/// A message from the watches.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly every message is a change")]
 pub enum Message {
     /// Something changed.
-    Change(Change),
-    /// Everything of this kind that existed when it was listed has been reported. Repeats after each new list.
+    Change(ClusterChange),
+    /// Every object of this kind in the list has been reported. Sent again after each new list.
     Synced(Kind),
     /// All changes of pods up to the one that gave the landmark this version have been reported.
     PodsAsOf(u64),
@@ -156,8 +161,8 @@ impl Watching {
         mut self,
         api: &Api<K>,
         config: &watcher::Config,
-        change: fn(&K) -> Change,
-        gone: fn(&K) -> Change,
+        change: fn(&K) -> ClusterChange,
+        gone: fn(&K) -> ClusterChange,
     ) where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     {
@@ -165,7 +170,7 @@ impl Watching {
         let mut backoff = BACKOFF_MIN;
         loop {
             let mut stream = std::pin::pin!(watcher::watcher(api.clone(), config.clone()));
-            // The stream has no end of its own; it is dropped to start over with a list.
+            // The stream never ends by itself; it is dropped to start over with a list.
             while let Some(event) = self.next(&mut stream, known.is_listing()).await {
                 match event {
                     Ok(event) => {
@@ -181,7 +186,7 @@ impl Watching {
                         self.report(&error, undecodable, backoff);
                         tokio::time::sleep(backoff).await;
                         backoff = (backoff * 2).min(BACKOFF_MAX);
-                        // A stream whose list is late would go on waiting for it.
+                        // A stream whose list is late would wait for it for ever.
                         if undecodable || known.is_listing() {
                             break;
                         }
@@ -195,8 +200,8 @@ impl Watching {
         &mut self,
         known: &mut Known,
         event: Event<K>,
-        change: fn(&K) -> Change,
-        gone: fn(&K) -> Change,
+        change: fn(&K) -> ClusterChange,
+        gone: fn(&K) -> ClusterChange,
     ) -> Result<(), Closed> {
         match event {
             Event::Init => {
@@ -227,7 +232,7 @@ impl Watching {
                 self.send(Message::Synced(self.kind)).await?;
             }
         }
-        // Of a list, what comes after the landmark counts too.
+        // In a list, objects after the landmark count too.
         let passed = self.landmark.as_mut().filter(|_| !known.is_listing()).and_then(Landmark::take_version);
         match passed {
             Some(version) => self.send(Message::PodsAsOf(version)).await,
@@ -235,7 +240,8 @@ impl Watching {
         }
     }
 
-    /// The next event, or that a list got no answer; nothing if the watch shall start over, because it is late.
+    /// The next event, or the error that a list got no answer; `None` if the watch is late and has
+    /// to start over.
     async fn next<K>(
         &self,
         stream: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin),
@@ -294,7 +300,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
-    use cluster_model::{Change, PodKey};
+    use cluster_model::{ClusterChange, PodKey};
     use kube::Client;
     use kube::client::Body;
     use kube::runtime::watcher::Event;
@@ -303,7 +309,8 @@ mod tests {
 
     use super::{Counters, Kind, Landmark, Message, PAGE_MAX, is_progress, watch};
 
-    /// An API server that gives these answers one after the other, where there are any, and none after them.
+    /// An API server that gives these answers one after the other; to `None`, and after the last,
+    /// it gives none.
     fn server(answers: Vec<Option<Value>>) -> Client {
         let mut answers = VecDeque::from(answers);
         let service = tower::service_fn(move |_: http::Request<Body>| {
@@ -325,8 +332,8 @@ mod tests {
 
     fn in_words(message: &Message) -> String {
         match message {
-            Message::Change(Change::Namespace { name, .. }) => name.to_string(),
-            Message::Change(Change::NamespaceGone(name)) => format!("{name} is gone"),
+            Message::Change(ClusterChange::Namespace { name, .. }) => name.to_string(),
+            Message::Change(ClusterChange::NamespaceGone(name)) => format!("{name} is gone"),
             Message::Synced(Kind::Namespaces) => "listed".to_owned(),
             other => panic!("namespaces are listed, not {other:?}"),
         }
@@ -380,7 +387,7 @@ mod tests {
             }
             let message = tokio::time::timeout(PAGE_MAX, receiver.recv()).await;
             let message = match message.expect("it does not wait for ever").expect("it goes on") {
-                Message::Change(Change::Pod(pod)) => pod.key.name.to_string(),
+                Message::Change(ClusterChange::Pod(pod)) => pod.key.name.to_string(),
                 Message::Synced(Kind::Pods) => "listed".to_owned(),
                 Message::PodsAsOf(version) => format!("as of {version}"),
                 other => panic!("pods are listed, not {other:?}"),

@@ -1,4 +1,4 @@
-//! Arguments that every binary takes; flatten them into its own.
+//! Arguments that every binary takes, to be flattened into its own.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -53,9 +53,9 @@ impl LeaseArgs {
     }
 }
 
-/// Reads `250ms`, `8s`, `2m` or `1h`.
+/// Reads `250ms`, `8s`, `2m`, `1h` or `30d`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let fail = || format!("cannot read the duration `{text}`: write it as 250ms, 8s, 2m or 1h");
+    let fail = || format!("cannot read the duration `{text}`: write it as 250ms, 8s, 2m, 1h or 30d");
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(fail)?;
     let number: u64 = text[..digits].parse().map_err(|_| fail())?;
     let unit_millis = match &text[digits..] {
@@ -63,6 +63,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
+        "d" => 86_400_000,
         _ => return Err(fail()),
     };
     number.checked_mul(unit_millis).map(Duration::from_millis).ok_or_else(fail)
@@ -76,14 +77,21 @@ mod tests {
 
     #[test]
     fn durations_are_read_with_their_unit() {
-        for (text, millis) in [("250ms", 250), ("8s", 8_000), ("2m", 120_000), ("1h", 3_600_000), ("0s", 0)] {
+        for (text, millis) in [
+            ("250ms", 250),
+            ("8s", 8_000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("30d", 2_592_000_000),
+            ("0s", 0),
+        ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
     }
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in ["", "8", "s", "8d", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615h"] {
+        for text in ["", "8", "s", "8w", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615h"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

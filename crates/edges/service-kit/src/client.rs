@@ -1,8 +1,8 @@
 //! Connecting to the API server.
 //!
 //! The client speaks HTTP/1.1 with a pool that grows with the number of requests in flight, so parallel requests
-//! run in parallel. A client that must not wait behind another one's traffic (the lease's) is made from the same
-//! [`Config`] again.
+//! run in parallel. A client that must not wait behind another one's traffic, such as the lease's, is made from
+//! the same [`Config`].
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-/// A connection on which nothing comes for so long, while an answer or an event is awaited, is dead. Longer than the 295 s
-/// after which kube's watcher begins a silent watch anew, which is no error: about every minute a watch that lives brings
-/// a bookmark.
+/// A connection that is silent for this long, while an answer or an event is awaited, is dead. This is longer
+/// than the 295 s after which kube's watcher begins a silent watch anew without an error; a healthy watch
+/// brings a bookmark about every minute.
 const SILENCE_MAX: Duration = Duration::from_mins(5);
 
 /// Why there is no client.
@@ -27,12 +27,10 @@ pub enum Error {
         #[source]
         source: kube::config::KubeconfigError,
     },
-    /// There is neither a kubeconfig nor a service account.
-    #[error(
-        "found no way to the API server\n\nhint: give --kubeconfig, or run in a pod with a service account"
-    )]
+    /// There is no kubeconfig and no service account.
+    #[error("cannot find the API server\n\nhint: give --kubeconfig, or run in a pod with a service account")]
     InCluster(#[source] kube::config::InClusterError),
-    /// The configuration names something that cannot be used, such as a broken certificate.
+    /// The configuration contains something unusable, such as a broken certificate.
     #[error("cannot make a client for {url}")]
     Client {
         /// The API server.
@@ -53,19 +51,19 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, Error> {
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(fail)
 }
 
-/// A client with connections of its own. It retries what the server turned away (429, 503, 504) by itself, unless
-/// the configuration says otherwise.
+/// A client with connections of its own. It repeats requests that the server turned away (429, 503, 504),
+/// unless the configuration says otherwise.
 pub fn client(config: &Config) -> Result<Client, Error> {
     Client::try_from(config.clone())
         .map_err(|source| Error::Client { url: config.cluster_url.to_string(), source: Box::new(source) })
 }
 
-/// The same for lists and watches. Kube's watcher bounds neither how long a list takes nor how long a watch takes to begin,
-/// and its client waits for ever too, unless it is told not to.
+/// The same for lists and watches. By default neither kube's watcher nor its client bounds how long a list
+/// takes or how long a watch takes to begin.
 pub fn watching(config: &Config) -> Result<Client, Error> {
     let mut config = config.clone();
     config.read_timeout = Some(SILENCE_MAX);
-    // Else the time for which a connection was not used would count for the next answer.
+    // Otherwise the time for which a connection was idle would count against the next answer.
     config.reset_reader_on_write = true;
     client(&config)
 }
@@ -87,7 +85,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let mut config = Config::new(format!("http://{address}").parse().expect("a URL"));
-        // Without TLS no authority is needed: not that of the machine either, which may have none.
+        // Without TLS no authority is needed; the machine's own may be missing.
         config.root_cert = Some(Vec::new());
         let namespaces: Api<Namespace> = Api::all(watching(&config).expect("a client"));
         let started = Instant::now();

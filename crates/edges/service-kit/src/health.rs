@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Whether the process does its work, with a sentence while it does not. Clones share the state.
+/// Whether the process does its work, and if not, a sentence that says why. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Readiness(watch::Sender<Option<String>>);
 
@@ -32,7 +32,7 @@ impl Readiness {
         self.0.send_replace(Some(why.to_owned()));
     }
 
-    /// Whether [`Readiness::ready`] was the last call.
+    /// Whether the process does its work.
     pub fn is_ready(&self) -> bool {
         self.0.borrow().is_none()
     }
@@ -68,7 +68,7 @@ pub async fn serve(
     Ok(bound)
 }
 
-/// The three routes, for a binary that serves them beside its own.
+/// The three routes, for a binary that serves them together with its own.
 pub fn router(readiness: Readiness, registry: Arc<Registry>) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))

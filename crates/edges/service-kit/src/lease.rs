@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The lease has a client of its own, so that renewals never wait behind other traffic. Every request is bounded.
-//! A lease does not fence: see `decide` for what it does promise, which is only that two leaders are rare.
+//! A lease does not fence: it only makes two leaders rare, see `decide`.
 
 mod decide;
 
@@ -24,10 +24,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-pub use decide::{Observed, Record, Step, decide};
+pub use decide::{LeaseRecord, Observed, Step, decide};
 
-/// A renewal that failed is tried again this many times as soon. Of an API server that fails one request in four, four tries in
-/// five seconds would lose a lease every few minutes; twenty would not in years.
+/// A failed renewal is tried again this many times faster. If an API server fails one request in four, four
+/// tries in five seconds would lose a lease every few minutes; twenty would not lose one in years.
 const RETRIES_PER_PACE: u32 = 5;
 
 /// How long a lease lasts and how it is kept.
@@ -63,7 +63,7 @@ pub struct LeaseName {
     pub namespace: String,
     /// The Lease's name.
     pub name: String,
-    /// This process; must differ between any two processes, see [`identity`].
+    /// This process; unique to it, see [`identity`].
     pub identity: String,
 }
 
@@ -85,7 +85,7 @@ pub enum Error {
     /// The lease's client could not be made.
     #[error("cannot make the lease's client")]
     Client(#[from] crate::client::Error),
-    /// The process was asked to stop while it stood by.
+    /// The process was asked to stop while it was a standby.
     #[error("asked to stop while waiting for the lease")]
     Stopped,
 }
@@ -102,7 +102,7 @@ pub enum Lost {
     /// It could not be renewed in time.
     #[error("the lease could not be renewed for {0:?}")]
     NotRenewed(Duration),
-    /// The renewing task is gone, which only a panic can explain.
+    /// The renewing task is gone, so it must have panicked.
     #[error("the lease is not renewed any more")]
     TaskEnded,
 }
@@ -120,7 +120,7 @@ pub async fn acquire(
     stop: &CancellationToken,
 ) -> Result<Held, Error> {
     let mut config = config.clone();
-    // Retries are ours to decide: a renewal that waits in a queue is worse than one that failed.
+    // We decide about retries: a renewal that waits in a queue is worse than one that failed.
     config.default_retry = false;
     let client: Client = crate::client::client(&config)?;
     let mut election = Election {
@@ -174,11 +174,11 @@ impl Held {
         }
     }
 
-    /// Gives the lease up, so that another process need not wait until it runs out. Call it when nothing is being
-    /// written any more.
+    /// Gives the lease up, so that another process need not wait until it runs out. Call it when no write is
+    /// under way.
     pub async fn release(self) {
         self.release.cancel();
-        // The task's last act is bounded by the timeouts of three requests.
+        // The task ends within the timeouts of three requests.
         let _ = self.task.await;
     }
 }
@@ -193,7 +193,8 @@ struct Election {
 }
 
 impl Election {
-    /// Returns, once the lease is ours, the moment from which it counts: before the request that took it was sent.
+    /// Returns once the lease is ours, with the moment from which it counts: before the request that took it
+    /// was sent.
     async fn stand_by(&mut self) -> Instant {
         loop {
             match self.try_once().await {
@@ -205,7 +206,7 @@ impl Election {
         }
     }
 
-    /// Reads the Lease and takes it if it may be taken; then, when the request was sent that took it.
+    /// Reads the Lease, and takes it if it may be taken. Returns when the request that took it was sent.
     async fn try_once(&mut self) -> Result<Option<Instant>, RequestError> {
         let seen = self.bounded(self.api.get_opt(&self.name.name)).await?;
         let now = Instant::now();
@@ -221,11 +222,12 @@ impl Election {
         Ok(is_ours.then_some(sent))
     }
 
-    /// Renews until the lease is lost. `renewed` is when the request was sent that was accepted last: the server
-    /// counts from later, so we step down before anyone else may take over.
+    /// Renews until the lease is lost. `renewed` is when the last accepted request was sent: the server counts
+    /// from later, so we step down before another process may take over.
     ///
-    /// The pace is from one request to the next, not from an answer to the next request: a server that takes two
-    /// seconds must not cost the lease, and with five seconds until the deadline there is time for two requests only.
+    /// The pace is from one request to the next, not from an answer to the next request. Otherwise a server
+    /// that takes two seconds would leave time for only two requests in a deadline of five seconds, and could
+    /// cost us the lease.
     async fn keep(&mut self, mut renewed: Instant) -> Lost {
         let mut sent = renewed;
         loop {
@@ -253,7 +255,8 @@ impl Election {
     }
 
     async fn renew(&mut self) -> Result<(), RenewError> {
-        // The version we wrote last is still the newest unless someone interfered: no read before the write.
+        // No read before the write: the version that we wrote last is the newest unless another process
+        // interfered.
         if let Some(observed) = self.observed.clone()
             && self.write(Some(&observed.record)).await?
         {
@@ -270,7 +273,7 @@ impl Election {
         if ours { Ok(()) } else { Err(RenewError::Request(RequestError::Conflict)) }
     }
 
-    /// Gives the lease up. A renewal that was cut off for this may have been carried out all the same: then what we know
+    /// Gives the lease up. A renewal that was cut off for this may still have been executed. Then our version
     /// of the lease is old, and it is read once more.
     async fn release(&mut self) {
         let mut released = self.write_released().await;
@@ -280,7 +283,7 @@ impl Election {
                     self.observed = Some(Observed { record: self.record(&lease), since: Instant::now() });
                     self.write_released().await
                 }
-                // Somebody else has it, or it is gone: there is nothing to give up.
+                // Another process has it, or it is gone: there is nothing to give up.
                 Ok(_) => return,
                 Err(error) => Err(error),
             };
@@ -299,8 +302,8 @@ impl Election {
         self.bounded(self.api.replace(&self.name.name, &params, &lease)).await.map(drop)
     }
 
-    /// Writes the Lease with us as its holder; false if someone else wrote it first.
-    async fn write(&mut self, old: Option<&Record>) -> Result<bool, RequestError> {
+    /// Writes the Lease with us as its holder; false if another process wrote it first.
+    async fn write(&mut self, old: Option<&LeaseRecord>) -> Result<bool, RequestError> {
         let lease = self.lease(old);
         let params = PostParams::default();
         let result = match old {
@@ -317,7 +320,7 @@ impl Election {
         }
     }
 
-    fn lease(&self, old: Option<&Record>) -> Lease {
+    fn lease(&self, old: Option<&LeaseRecord>) -> Lease {
         let now = MicroTime(Timestamp::now());
         let transitions = match old {
             None => 0,
@@ -342,10 +345,10 @@ impl Election {
         }
     }
 
-    fn record(&self, lease: &Lease) -> Record {
+    fn record(&self, lease: &Lease) -> LeaseRecord {
         let spec = lease.spec.clone().unwrap_or_default();
         let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        Record {
+        LeaseRecord {
             holder: spec.holder_identity.unwrap_or_default(),
             duration: seconds.map_or(self.times.duration, Duration::from_secs),
             transitions: spec.lease_transitions.unwrap_or_default(),
@@ -353,8 +356,8 @@ impl Election {
         }
     }
 
-    /// One request may take half of the renew deadline, as in client-go: a slow server gets its time, and there is
-    /// still time for a second try.
+    /// One request may take half of the renew deadline, as in client-go. This leaves a slow server time to
+    /// answer, and us time for a second try.
     async fn bounded<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
         let limit = self.times.renew_deadline / 2;
         match tokio::time::timeout(limit, request).await {
@@ -379,7 +382,7 @@ impl Election {
 
 #[derive(Debug, thiserror::Error)]
 enum RequestError {
-    #[error("someone else wrote the lease meanwhile")]
+    #[error("another process wrote the lease meanwhile")]
     Conflict,
     #[error("no answer within {0:?}")]
     Timeout(Duration),
@@ -408,9 +411,9 @@ mod tests {
     use kube::client::Body;
     use serde_json::{Value, json};
 
-    use super::{Election, LeaseName, LeaseTimes, Observed, Record, identity};
+    use super::{Election, LeaseName, LeaseRecord, LeaseTimes, Observed, identity};
 
-    /// An API server with one Lease, at version 2. It fails so many writes, before it has carried them out.
+    /// An API server with one Lease, at version 2. It fails this many writes before it executes one.
     fn server(lease: &Arc<Mutex<Value>>, failures: usize) -> Client {
         let lease = Arc::clone(lease);
         let failures = Arc::new(AtomicUsize::new(failures));
@@ -454,10 +457,10 @@ mod tests {
         })))
     }
 
-    /// `us`, who knows the Lease at a version.
+    /// The election of `us`, which knows the Lease at a version.
     fn election(client: Client, times: [u64; 3], version: &str) -> Election {
         let [duration, deadline, retry] = times.map(Duration::from_millis);
-        let record = Record {
+        let record = LeaseRecord {
             holder: "us".to_owned(),
             duration,
             transitions: 0,
@@ -480,7 +483,7 @@ mod tests {
     async fn a_lease_is_released_though_a_renewal_was_cut_off() {
         for (holder, expect) in [("us", ""), ("another", "another")] {
             let lease = lease_of(holder);
-            // The renewal that was cut off made version 2 of it.
+            // The renewal that was cut off wrote version 2.
             election(server(&lease, 0), [8_000, 5_000, 1_000], "1").release().await;
             assert_eq!(lease.lock().expect("nobody panicked")["spec"]["holderIdentity"], expect);
         }

@@ -6,14 +6,17 @@
 //!                 └─► health::serve (/healthz /readyz /metrics)    shutdown::on_signal ──► release, exit(0)
 //! ```
 //!
-//! It knows no object of ours and makes no decision about the cluster. A lease is coordination and never a lock:
-//! whatever must hold with two leaders is held by the fence, not here.
+//! It knows no object of ours and makes no decision about the cluster. A lease is coordination and never a
+//! lock: the fence, not this crate, guarantees what must hold with two leaders.
 
 pub mod args;
+pub mod backoff;
 pub mod client;
 pub mod health;
 pub mod lease;
 pub mod logs;
+pub mod metric_table;
 pub mod otlp;
 pub mod shutdown;
 pub mod tls;
+pub mod watch;

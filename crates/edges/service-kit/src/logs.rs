@@ -6,7 +6,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::LogFormat;
 
-/// What is logged without `RUST_LOG`. The client's own lines repeat, as errors, what its callers handle and log.
+/// The filter without `RUST_LOG`. The client logs, as errors, failures that its callers handle and log
+/// themselves.
 const DEFAULT_FILTER: &str = "info,kube_client=off,tower=warn,hyper=warn";
 
 /// Starts logging for this process; call it once, first.

@@ -1,5 +1,5 @@
-//! Traces to an OpenTelemetry collector, by OTLP over HTTP. Off unless an endpoint is given. Spans are sent in batches by
-//! a thread of the SDK; when the collector is away or slow they are dropped, and nothing waits.
+//! Traces to an OpenTelemetry collector, by OTLP over HTTP. Off unless an endpoint is given. A thread of the
+//! SDK sends spans in batches. If the collector is away or slow, spans are dropped and nothing waits.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub struct Error {
     source: ExporterBuildError,
 }
 
-/// What makes tracers; spans that wait are sent when it is shut down. `endpoint` is the collector's base address, such as
-/// `http://127.0.0.1:4318`.
+/// A provider of tracers. Its shutdown sends the spans that still wait. `endpoint` is the collector's base
+/// address, such as `http://127.0.0.1:4318`.
 pub fn provider(endpoint: &str, service: &str) -> Result<SdkTracerProvider, Error> {
     let exporter = SpanExporter::builder()
         .with_http()

@@ -1,4 +1,4 @@
-//! Shutdown on request: SIGTERM or SIGINT cancels a token that everything long-lived watches.
+//! Shutdown on request: SIGTERM or SIGINT cancels a token that all long-lived tasks watch.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;

@@ -1,11 +1,11 @@
-//! A listener that speaks TLS with a certificate of its own making. Whoever connects learns the certificate in a way it
-//! trusts, and trusts that one alone: there is no authority, and nothing to renew, as the certificate ends with the
-//! process.
+//! A listener that speaks TLS with a certificate that it makes itself. Clients learn the certificate in a way
+//! that they trust, and trust that one alone. There is no authority, and nothing to renew: the certificate ends
+//! with the process.
 //!
 //! ```text
 //!   bind ─► a place is free ─► accept ─► handshake, each on a task of its own, bounded in time ─► channel ─► axum::serve
 //!              ▲                                                                                                │
-//!              └──────────────── closed, by either side, or after too long without an answer ◄────────────────────┘
+//!              └──────────────── closed, by either side, or after too long without an answer ◄──────────────────┘
 //! ```
 
 mod connection;
@@ -25,23 +25,23 @@ use tracing::debug;
 
 pub use connection::Connection;
 
-/// Connections at one time, from before their handshake to their end; others wait in the kernel's queue. Each holds some
-/// 50 KiB, and a few processes ask us.
+/// Connections at a time, from before their handshake to their end; others wait in the kernel's queue. Each
+/// holds about 50 KiB, and few processes connect to us.
 const CONNECTIONS_MAX: usize = 256;
 /// A handshake takes milliseconds.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
-/// What a failing `accept` (no file descriptors left) waits before the next.
+/// The wait after an `accept` that failed, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why there is no listener.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address cannot be listened on.
+    /// We cannot listen on the address.
     #[error("cannot listen on {address}")]
     Listen {
         /// As given.
         address: SocketAddr,
-        /// What is in the way.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -83,7 +83,7 @@ impl Listener {
         self.address
     }
 
-    /// The certificate, for those who are to trust it.
+    /// The certificate, for clients that are to trust it.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
@@ -121,7 +121,7 @@ fn acceptor(name: &str) -> Result<(String, TlsAcceptor), Error> {
     Ok((certificate.pem(), TlsAcceptor::from(Arc::new(config))))
 }
 
-/// Until nobody takes streams any more.
+/// Runs until the receiver of streams is gone.
 async fn accept_all(
     listener: TcpListener,
     acceptor: TlsAcceptor,

@@ -8,7 +8,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use crate::Error;
 
-/// How many connections, and how long they may keep us waiting.
+/// How many connections there may be, and how long they may take.
 pub(crate) struct Limits {
     pub(crate) connections_max: u32,
     pub(crate) acquire_timeout: Duration,
@@ -16,8 +16,8 @@ pub(crate) struct Limits {
     pub(crate) read_only: bool,
 }
 
-/// A transaction that its process left open for so long is rolled back, so that a paused replica does not hold up
-/// the one that took over. Ten times what we ever think between two statements.
+/// A transaction that is idle for this long is rolled back, so that a paused replica does not block the one
+/// that took over. Ten times our longest pause between two statements.
 const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A pool that connects when it is first used.
@@ -35,7 +35,7 @@ pub(crate) fn pool(url: &str, application: &str, limits: &Limits) -> Result<PgPo
 }
 
 pub(crate) fn options(url: &str, application: &str) -> Result<PgConnectOptions, Error> {
-    // The text of a URL holds a password: it is in no message.
+    // The URL contains a password, so no message repeats it.
     let options = PgConnectOptions::from_str(url.trim()).map_err(|_| Error::InvalidUrl)?;
     Ok(options.application_name(application).options([("TimeZone", "UTC")]))
 }

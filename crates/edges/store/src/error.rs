@@ -1,6 +1,6 @@
-//! Why the database did not do it.
+//! Errors of the database.
 
-/// Why the database did not do it.
+/// Why a request to the database failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be reached, or went away: try again.
@@ -12,7 +12,7 @@ pub enum Error {
         #[source]
         source: Box<sqlx::Error>,
     },
-    /// It refused: a fault of ours or of its set-up.
+    /// It refused: our code or its set-up is wrong.
     #[error("the ledger's database refused to {attempted}")]
     Refused {
         /// What was attempted.
@@ -24,11 +24,11 @@ pub enum Error {
     /// The migrations could not be applied.
     #[error("the ledger's schema could not be brought up to date")]
     Migrate(#[source] Box<sqlx::migrate::MigrateError>),
-    /// What is stored is not what we write.
+    /// A stored value is not one that we write.
     #[error("the ledger holds something unexpected: {0}")]
     Corrupt(String),
-    /// Where the database is cannot be read. The text holds a password, so it is not repeated.
-    #[error("the ledger's address is no URL such as postgres://user:password@host:5432/warpyard")]
+    /// The database's URL is invalid. It contains a password, so it is not repeated.
+    #[error("the ledger's address is not a URL such as postgres://user:password@host:5432/warpyard")]
     InvalidUrl,
 }
 
@@ -46,7 +46,7 @@ impl Error {
         }
     }
 
-    /// For `map_err`: failed to do what was attempted.
+    /// For `map_err`: the error of this attempt.
     pub(crate) fn to(attempted: &'static str) -> impl Fn(sqlx::Error) -> Self {
         move |error| match error {
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Self::Corrupt(error.to_string()),
@@ -63,14 +63,14 @@ impl Error {
     }
 }
 
-/// Whether the same may work later.
+/// Whether the same request may succeed later.
 fn may_pass(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
         | sqlx::Error::PoolTimedOut
         | sqlx::Error::PoolClosed
         | sqlx::Error::WorkerCrashed
-        // What is left of a connection that was cut within a message.
+        // A connection that was cut within a message.
         | sqlx::Error::Protocol(_) => true,
         sqlx::Error::Database(error) => error.code().is_some_and(|code| {
             // 08: connections. 40: deadlocks, lost races. 53: no memory, disk or connection left. 57: shut down,

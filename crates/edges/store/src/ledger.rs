@@ -1,17 +1,20 @@
-//! What the meter writes, with the meter's role.
+//! The meter's side of the ledger, with the meter's role.
 //!
 //! ```text
 //!   record ─► join with pod_usage, node_usage ─► usage_event ─► span: which days? ─┐
 //!   set_prices ─► price versions ──────────────────────────────────────────────────┼─► mark: account.due_at
 //!   roll ─► partitions, the accounts of a new day ─────────────────────────────────┘
-//!   post ─► due accounts, some at a time ─► fold ─► ledger_line, open_usage, daily_spend, run_spend, problem
+//!   post ─► due accounts, in batches ─► fold ─► ledger_line, open_usage, daily_spend, run_spend, problem
 //! ```
 //!
-//! Every method is one or more whole transactions. One that failed half-way has done some of them and none in part,
-//! and doing it again is right. Two replicas may do any of it at once.
+//! Every method is one or more whole transactions. A method that fails half-way has done some of them and none
+//! in part, and may be repeated. Two replicas may run any of them at once.
 
+mod archive;
+mod changed;
 mod changes;
 mod due;
+mod locked;
 mod mark;
 mod nodes;
 mod pods;
@@ -21,11 +24,15 @@ mod queues;
 mod record;
 mod span;
 mod spend;
+mod values;
+
+pub use archive::ArchivedRun;
+pub use values::{Batch, LostUse, Posted, QueueSpend};
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use costing::{Amount, Day, Moment, NodeRecord, PodRecord, Price};
+use costing::{Day, Moment, NodeRecord, PodRecord, Price};
 use sqlx::{PgPool, PgTransaction};
 
 use crate::Error;
@@ -38,8 +45,8 @@ const LIMITS: Limits = Limits {
     read_only: false,
 };
 
-/// Accounts that one transaction brings up to date. A busy account has some hundred lines of about 300 bytes, so this
-/// is some megabytes at most; and one commit for so many makes the disk's share of an account small.
+/// Accounts that one transaction brings up to date. A busy account has some hundred lines of about 300 bytes,
+/// so this is some megabytes at most. One commit for all of them keeps the disk's work per account small.
 const ACCOUNTS_PER_TRANSACTION: u32 = 32;
 
 /// The ledger of one cluster, opened for writing.
@@ -50,63 +57,17 @@ pub struct Ledger {
     known: Arc<Mutex<Known>>,
 }
 
-/// What need not be read again.
+/// What we know and need not read again.
 #[derive(Debug, Default)]
 struct Known {
     book: posting::Book,
-    /// A day that was rolled to, by us.
+    /// A day to which we have rolled.
     rolled_to: Option<Day>,
 }
 
-/// What was learnt since the last batch; joined with what is recorded.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    /// Pods.
-    pub pods: Vec<PodRecord>,
-    /// Nodes.
-    pub nodes: Vec<NodeRecord>,
-}
-
-/// An attempt of a Run that did something in vain.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LostUse {
-    /// The tenant.
-    pub namespace: String,
-    /// The Run.
-    pub run: String,
-    /// The attempt.
-    pub attempt: u32,
-    /// From when on: a later attempt began from a checkpoint of that time.
-    pub from: Moment,
-}
-
-/// What one round of posting did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Posted {
-    /// Accounts that were brought up to date.
-    pub accounts: u64,
-    /// Lines charged.
-    pub charges: u64,
-    /// Lines reversed.
-    pub reversals: u64,
-    /// Problems that the folds found; each is also a row of the table `problem`.
-    pub problems: u64,
-}
-
-/// What one queue has spent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueSpend {
-    /// The queue.
-    pub queue: String,
-    /// Money.
-    pub amount: Amount,
-    /// GPUs times seconds.
-    pub gpu_seconds: i64,
-}
-
 impl Ledger {
-    /// Opens a small pool (at most 4 connections; 5 s to get one; statement timeout 30 s). Does not wait for the
-    /// database: what cannot be reached shows in the first use. Needs a tokio runtime around it.
+    /// Opens a small pool (at most 4 connections; 5 s to get one; statement timeout 30 s). Does not wait for
+    /// the database: the first use fails if it cannot be reached. Needs a tokio runtime around it.
     pub fn open(meter_url: &str, cluster: &str) -> Result<Self, Error> {
         let pool = connect::pool(meter_url, "warpyard-meter", &LIMITS)?;
         Ok(Self { pool, cluster: cluster.into(), known: Arc::default() })
@@ -123,8 +84,8 @@ impl Ledger {
         transaction.commit().await.map_err(Error::to("commit what was recorded"))
     }
 
-    /// Notes of pods that are recorded what attempts lost, and marks the accounts that it touches, in one transaction. The
-    /// same twice changes nothing; what was lost stays lost. Ask for 1,000 at a time.
+    /// Records what attempts lost, on their recorded pods, and marks the accounts that it touches, in one
+    /// transaction. The same twice changes nothing, and a loss is never taken back. Pass 1,000 at a time.
     pub async fn record_lost(&self, lost: &[LostUse]) -> Result<(), Error> {
         if lost.is_empty() {
             return Ok(());
@@ -134,8 +95,16 @@ impl Ledger {
         transaction.commit().await.map_err(Error::to("commit what was lost"))
     }
 
-    /// Sets all prices, if they differ from what is recorded; marks every account from the earliest moment at which
-    /// a price changed. Returns whether anything changed.
+    /// Writes Runs that have ended, all of them or none. The same Run twice is one row. Pass 100 at a time.
+    pub async fn archive(&self, runs: &[ArchivedRun]) -> Result<(), Error> {
+        if runs.is_empty() {
+            return Ok(());
+        }
+        archive::archive(&self.pool, &self.cluster, runs).await
+    }
+
+    /// Sets all prices, if they differ from the recorded ones, and marks every account from the earliest moment
+    /// at which a price changed. Returns whether anything changed.
     pub async fn set_prices(&self, currency: &str, prices: &[Price]) -> Result<bool, Error> {
         let mut transaction = self.begin_writing().await?;
         let changed = prices::set(&mut transaction, &self.cluster, currency, prices).await?;
@@ -144,8 +113,8 @@ impl Ledger {
     }
 
     /// Brings at most `accounts_max` due accounts up to date, each within one transaction; call again while it
-    /// returns as many. `now` is when open use is cut into what is past and what goes on. Rolls to its day first, if
-    /// that was not done.
+    /// returns as many. At `now` open use is cut: earlier seconds are past, later ones go on. Rolls to its day
+    /// first, if that was not done.
     pub async fn post(&self, now: Moment, accounts_max: u32) -> Result<Posted, Error> {
         if self.known(|known| known.rolled_to) < Some(now.day()) {
             self.roll(now.day()).await?;
@@ -175,26 +144,26 @@ impl Ledger {
         Ok(())
     }
 
-    /// Pods recorded without an end.
+    /// Recorded pods without an end.
     pub async fn open_pods(&self) -> Result<Vec<PodRecord>, Error> {
         let mut connection = self.pool.acquire().await.map_err(Error::to("connect"))?;
         pods::load_open(&mut connection, &self.cluster).await
     }
 
-    /// What is recorded of those of these pods of which anything is. Ask for 1,000 at a time.
+    /// The records of these pods, where there are any. Ask for 1,000 at a time.
     pub async fn recorded_pods(&self, uids: &[&str]) -> Result<Vec<PodRecord>, Error> {
         let mut connection = self.pool.acquire().await.map_err(Error::to("connect"))?;
         let loaded = pods::load(&mut connection, &self.cluster, uids).await?;
         Ok(loaded.into_iter().map(|(pod, _)| pod).collect())
     }
 
-    /// Nodes recorded without an end.
+    /// Recorded nodes without an end.
     pub async fn open_nodes(&self) -> Result<Vec<NodeRecord>, Error> {
         let mut connection = self.pool.acquire().await.map_err(Error::to("connect"))?;
         nodes::load_open(&mut connection, &self.cluster).await
     }
 
-    /// Notes that the meter saw everything up to now. It never goes back.
+    /// Records that the meter has seen everything up to now. The time never goes back.
     pub async fn note_alive(&self, now: Moment) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO meter_state AS old (cluster, alive_until) VALUES ($1, to_timestamp($2))
@@ -220,7 +189,7 @@ impl Ledger {
         Ok(at.flatten().map(Moment))
     }
 
-    /// What each queue itself (without the queues below) has spent from `since` until `now`, open use included, in
+    /// The spend of each queue itself, without the queues below it, from `since` until `now`, with open use, in
     /// the order of names; and the currency, once prices are set.
     pub async fn queue_spend(
         &self,
@@ -243,7 +212,7 @@ impl Ledger {
         Ok(posted)
     }
 
-    /// A transaction that no other writer of this cluster runs beside.
+    /// A transaction that excludes the other writers of this cluster.
     async fn begin_writing(&self) -> Result<PgTransaction<'static>, Error> {
         let mut transaction = self.pool.begin().await.map_err(Error::to("begin to write"))?;
         mark::lock_writer(&mut transaction, &self.cluster).await?;

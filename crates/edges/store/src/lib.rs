@@ -1,4 +1,4 @@
-//! The ledger in PostgreSQL: schema, migrations, what the meter writes and what people read.
+//! The ledger in PostgreSQL: schema, migrations, the meter's writes and people's reads.
 //!
 //! ```text
 //!   meter ── record ─► pod_usage, node_usage, usage_event ── marks ─► account (dirty)
@@ -7,8 +7,10 @@
 //!   people ◄── Reader (row-level security) ◄── ledger_line (append-only, monthly), open_usage, daily_spend
 //! ```
 //!
-//! It decides nothing about money: [`costing`] does. It never updates or deletes a ledger line, and its readers'
-//! role sees rows of the tenants it was given for this transaction and no others, with or without a WHERE.
+//! Beside it is the archive: Runs that have ended, which the cluster need not keep.
+//!
+//! It decides nothing about money: [`costing`] does. It never updates or deletes a ledger line, and its
+//! readers' role sees only rows of the tenants that the transaction names, with or without a WHERE.
 
 mod connect;
 pub mod error;
@@ -19,6 +21,6 @@ pub mod reader;
 mod rows;
 
 pub use error::Error;
-pub use ledger::{Batch, Ledger, LostUse, Posted, QueueSpend};
+pub use ledger::{ArchivedRun, Batch, Ledger, LostUse, Posted, QueueSpend};
 pub use migrate::migrate;
-pub use reader::{Grouping, Reader, Report, ReportQuery, ReportRow, RunCost, Scope};
+pub use reader::{ArchiveQuery, Grouping, Place, Reader, Report, ReportQuery, ReportRow, RunCost, Scope};

@@ -8,14 +8,15 @@ use sqlx::{Connection, PgConnection, SqlSafeStr};
 use crate::Error;
 use crate::connect;
 
-/// In order. A migration that was released is never edited: its checksum is compared.
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+/// In order. A released migration is never edited: its checksum is compared.
+const MIGRATIONS: [(i64, &str, &str); 7] = [
     (1, "ledger", include_str!("../migrations/0001_ledger.sql")),
     (2, "append only", include_str!("../migrations/0002_append_only.sql")),
     (3, "row level security", include_str!("../migrations/0003_row_level_security.sql")),
     (4, "partitions", include_str!("../migrations/0004_partitions.sql")),
     (5, "lost", include_str!("../migrations/0005_lost.sql")),
     (6, "purchases", include_str!("../migrations/0006_purchases.sql")),
+    (7, "archive", include_str!("../migrations/0007_archive.sql")),
 ];
 
 /// Brings the schema up to date, as its owner. Safe to run twice, and by two replicas at once: the second waits for
@@ -32,7 +33,7 @@ pub async fn migrate(owner_url: &str) -> Result<(), Error> {
     // A replica of the version before may start again while this one is rolled out.
     migrator.set_ignore_missing(true);
     let migrated = migrator.run_direct(None, &mut connection, false).await;
-    // Closing gives the lock back, also if a migration failed.
+    // Closing releases the lock, also if a migration failed.
     let _ = connection.close().await;
     migrated.map_err(|error| Error::Migrate(Box::new(error)))
 }

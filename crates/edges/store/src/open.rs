@@ -1,7 +1,7 @@
-//! Cost of what goes on, in SQL, for whoever sums.
+//! The cost of open use, in SQL, for queries that sum.
 
-/// Seconds of a row of `open_usage` until the moment `$now`. A day's account counts no further than its midnight: what
-/// comes after is the next day's, which is posted some seconds later.
+/// Seconds of a row of `open_usage` until the moment `$now`. A day's account counts no further than its
+/// midnight: later use belongs to the next day's account, which is posted some seconds later.
 macro_rules! open_seconds {
     ($now:literal) => {
         concat!(

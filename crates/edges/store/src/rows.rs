@@ -1,5 +1,5 @@
-//! Between rows and the types of [`costing`]. Days travel as days since 1970, moments as seconds since 1970, money
-//! as decimal text: all exact, none in a type that the database's driver would have to bring.
+//! Converts between rows and the types of [`costing`]. Days are days since 1970, moments are seconds since
+//! 1970, and money is decimal text: all exact, and none needs a type of the database's driver.
 
 use costing::{Amount, Attribution, Class, End, Line, Moment, Subject};
 use sqlx::Row;

@@ -16,21 +16,22 @@ pub struct Attempt {
     /// The Job's UID, once it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_uid: Option<String>,
-    /// How many members it has; 0 in records of old, which had all of the run's.
+    /// How many members it has. 0 in old records: those attempts had all of the run's members.
     #[serde(default)]
     pub members: u32,
     /// The step that it was asked to resume from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_step: Option<i64>,
-    /// When its first member got going.
+    /// When its first member started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub started_at: Option<Time>,
-    /// When its members were told to save and leave. Written before they are told: from here on it only ends.
+    /// When its members were told to save and leave. Written before they are told. From then on the attempt can only
+    /// end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub told_at: Option<Time>,
-    /// When all of its members were over.
+    /// When its last member ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Time>,
@@ -40,10 +41,10 @@ pub struct Attempt {
     /// One CamelCase word on why it ends or ended, such as `SpotNotice`, `Preempted` or `MemberFailed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// A sentence on it.
+    /// The same in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What the attempt after it had to do again, once that has said where it began.
+    /// Work that the next attempt had to do again; absent until that attempt reports where it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<LostWork>,
 }
@@ -53,13 +54,13 @@ pub struct Attempt {
 pub enum AttemptOutcome {
     /// Every member exited with 0.
     Succeeded,
-    /// A member failed.
+    /// A member failed, or did not start again and again.
     Failed,
     /// Its Job was deleted from outside.
     Deleted,
-    /// The user asked.
+    /// The user stopped it.
     Stopped,
-    /// Machines, the scheduler or the user ended it, and another attempt follows: it costs no retry.
+    /// Machines, the scheduler or the user interrupted it, and another attempt follows. It costs no retry.
     Interrupted,
 }
 

@@ -1,10 +1,10 @@
-//! What is being bought, for whom and why, and what was bought. The scheduler's leader answers the API server with it, which
-//! shows of it what its caller may see.
+//! What is being bought, for which gang and why, and what was bought. The scheduler's leader answers the API server
+//! with it, and the API server shows callers what they may see.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Machines: those that are being bought, those that are not, and those that are there.
+/// Machines: those being bought, those refused, and those that exist.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityView {
@@ -20,15 +20,32 @@ pub struct CapacityView {
     pub buying: Vec<LaunchView>,
     /// How many launches are under way in all.
     pub buying_in_all: u32,
-    /// Gangs that wait for nodes, get none, and may be seen by the caller, by name.
+    /// Gangs that wait for nodes and get none, if the caller may see them, by name.
     pub refused: Vec<RefusedView>,
     /// How many gangs get none in all.
     pub refused_in_all: u32,
     /// How many gangs of one wait for a pool of Karpenter's to buy a node.
     pub from_pools: u32,
-    /// Machines that were bought, by type and capacity type; absent for those who may not list nodes.
+    /// Machines that were bought, by type and capacity type; absent if the caller may not list nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machines: Option<Vec<BoughtMachines>>,
+    /// What all machines cost, and what they may; absent without a `BuyingPolicy`, or if the caller may not list nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spending: Option<SpendingView>,
+}
+
+/// What all bought machines cost, and what they may.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct SpendingView {
+    /// Machines that were ordered and are not gone.
+    pub machines: u32,
+    /// How many there may be.
+    pub most_machines: u32,
+    /// What they cost in an hour, as a decimal, in the currency of the price sheets.
+    pub per_hour: String,
+    /// What they may cost in an hour.
+    pub most_per_hour: String,
 }
 
 /// Machines that were ordered together: a gang gets all of them, or all are given back.
@@ -86,7 +103,7 @@ pub struct OrderedMachines {
     pub rack: Option<String>,
 }
 
-/// A gang for which nothing is bought, though it waits for nodes.
+/// A gang that waits for nodes, and for which nothing is bought.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
 pub struct RefusedView {
     /// The gang.
@@ -105,7 +122,7 @@ pub struct BoughtMachines {
     pub capacity_type: String,
     /// How many there are.
     pub count: u32,
-    /// How many of them are of launches under way.
+    /// How many of them belong to launches under way.
     pub starting: u32,
     /// How many of them have no pods.
     pub idle: u32,
@@ -116,12 +133,13 @@ pub struct BoughtMachines {
 }
 
 impl CapacityView {
-    /// What is said when nothing is being decided.
+    /// An answer without any machines, and a note on why.
     pub fn nothing(enabled: bool, note: &str) -> Self {
         Self { enabled, note: Some(note.to_owned()), ..Self::default() }
     }
 
-    /// What somebody may see: entries of these gangs, at most so many of each kind. Spares are shown with the machines.
+    /// What a caller may see: gangs that `may_see` admits, at most `limit` launches and refusals. Spares are shown
+    /// with the machines.
     #[must_use]
     pub fn seen_by(&self, may_see: impl Fn(&str) -> bool, with_machines: bool, limit: usize) -> Self {
         let is_seen = |gang: &GangName| may_see(&gang.namespace);
@@ -138,6 +156,7 @@ impl CapacityView {
             refused_in_all: self.refused_in_all,
             from_pools: self.from_pools,
             machines: self.machines.as_ref().filter(|_| with_machines).cloned(),
+            spending: self.spending.as_ref().filter(|_| with_machines).cloned(),
         }
     }
 }

@@ -11,13 +11,19 @@ pub mod run {
     pub const FINISHED: &str = "Finished";
 }
 
+/// Condition types of a `MachineType`.
+pub mod machine_type {
+    /// Its machines have what it says.
+    pub const AS_PROMISED: &str = "AsPromised";
+}
+
 /// Reasons of the condition `DisruptionTarget` of pods that the scheduler takes away.
 pub mod pod {
     /// The gang gives way for another one.
     pub const PREEMPTED: &str = "PreemptionByWarpyard";
     /// The gang was bound in part, and there is no room for the rest of it.
     pub const START_FAILED: &str = "GangStartFailed";
-    /// The gang goes on elsewhere, where it costs less.
+    /// The gang continues elsewhere, where it costs less.
     pub const MOVED: &str = "MovedByWarpyard";
 }
 

@@ -1,6 +1,6 @@
 //! Durations as people write them in job files: `24h`, `90m`, `1d12h`, `45s`.
 
-/// Why a duration was not understood.
+/// Why a duration cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("cannot read the duration `{0}`: write it as 45s, 90m, 24h or 1d12h")]
 pub struct Error(String);

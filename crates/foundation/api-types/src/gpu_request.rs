@@ -17,7 +17,7 @@ pub struct GpuRequest {
     pub gpu_type: Option<String>,
 }
 
-/// Why a request for GPUs was not understood.
+/// Why a request for GPUs cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("cannot read the GPUs `{0}`: write a count, such as 8, or a count and a type, such as 8x H100")]
 pub struct Error(String);

@@ -1,20 +1,20 @@
-//! `Hold`: room that is kept for a gang, written before the first of those in its way is told to go. The scheduler's log
-//! of a preemption under way: a new leader reads it and goes on where the old one stopped. People read it as well: it
-//! says who gives way for whom, and why.
+//! `Hold`: nodes kept for a gang, written before the first victim is told to leave. It is the scheduler's log of a
+//! preemption under way: a new leader reads it and continues where the old one stopped. People read it too: it says
+//! which gang gives way for which, and why.
 
 #![allow(clippy::duplicated_attributes, reason = "columns may have the same type")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-/// As much of a gang's name as is readable in the name of its Hold.
+/// The longest part of a gang's name that goes into the name of its Hold.
 const READABLE_MAX: usize = 40;
 
-/// Nodes kept for a gang of the Hold's namespace until it starts there, or until it expires.
+/// Nodes kept for a gang of the Hold's namespace until it starts there, or until the Hold expires.
 ///
-/// 10,000 members and as many pods that give way take some 1.2 MB, within the 1.5 MiB that etcd stores.
+/// 10,000 members and 10,000 pods that give way take some 1.2 MB, within the 1.5 MiB that etcd stores.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "warpyard.dev",
@@ -22,7 +22,7 @@ const READABLE_MAX: usize = 40;
     kind = "Hold",
     plural = "holds",
     namespaced,
-    doc = "Room kept for a gang while others leave it. Written and deleted by the scheduler.",
+    doc = "Nodes kept for a gang while others leave them. Written and deleted by the scheduler.",
     category = "warpyard",
     printcolumn(name = "Claimant", type_ = "string", json_path = ".spec.claimant"),
     printcolumn(name = "Why", type_ = "string", json_path = ".spec.why"),
@@ -34,26 +34,33 @@ pub struct HoldSpec {
     /// The gang that will start there.
     #[schemars(length(min = 1, max = 320))]
     pub claimant: String,
-    /// By which rule others give way: `Priority`, `Reclaim`, `ExpectedWork` or `Consolidation`; `Room` if they give way
-    /// for somebody else.
+    /// The rule by which victims give way: `Priority`, `Reclaim`, `ExpectedWork` or `Consolidation`; `Room` if the
+    /// nodes are for a gang that moves for another claimant.
     #[schemars(with = "String", length(max = 64))]
     pub why: HoldReason,
     /// Which member goes where.
     #[schemars(length(max = 10_000))]
     pub members: Vec<HeldMember>,
-    /// Who gives way for it.
-    // Written also when it is empty: a merge patch without it would keep those of the Hold before. Left out only in the
-    // schema's eyes, so that the CRD has no default for it.
+    /// The gangs that give way for it.
+    // Written even if it is empty: a merge patch without it would keep the victims of the previous Hold. Left out
+    // only in the schema, so that the CRD has no default for it.
     #[serde(default)]
     #[schemars(length(max = 10_000), skip_serializing_if = "Vec::is_empty")]
     pub victims: Vec<HoldVictim>,
     /// Until when, if the gang has not started by then.
+    #[serde(serialize_with = "exactly")]
     pub expires: Time,
     /// The epoch of the scheduler that wrote it.
     pub epoch: i64,
 }
 
-/// Why room is kept, in a word. Any word can be read, so that a Hold of another version keeps no leader from starting.
+/// Kubernetes' own times have whole seconds. Read back, such a hold would end before the one that was committed.
+fn exactly<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&time.0)
+}
+
+/// Why nodes are kept, in a word. Any word can be read, so that a Hold of another version does not keep a leader from
+/// starting.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(from = "String", into = "&'static str")]
 pub enum HoldReason {
@@ -63,9 +70,9 @@ pub enum HoldReason {
     Reclaim,
     /// The claimant is expected to end long before its victims.
     ExpectedWork,
-    /// Its victims move, so that the claimant finds room in one piece.
+    /// Its victims move, so that the claimant finds nodes in one piece.
     Consolidation,
-    /// The room is for a gang that moves for somebody else.
+    /// The nodes are for a gang that moves for another claimant.
     Room,
     /// A word of another version.
     Unknown,
@@ -97,13 +104,13 @@ impl From<HoldReason> for &'static str {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldMember {
-    /// UID of the pod; of one that still runs elsewhere if its gang is moved.
+    /// UID of the pod. If the gang is moved, this pod still runs elsewhere.
     pub uid: String,
     /// The node.
     pub node: String,
 }
 
-/// A gang that gives way, whole.
+/// A gang that gives way as a whole.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct HoldVictim {
@@ -111,11 +118,11 @@ pub struct HoldVictim {
     pub namespace: String,
     /// Its name.
     pub gang: String,
-    /// UIDs of its pods that were told to go: those that come after them were not.
+    /// UIDs of its pods that were told to leave. Pods created later were not told.
     pub uids: Vec<String>,
 }
 
-/// The name of a gang's Hold: the same each time, readable, and valid whatever the gang is called.
+/// The name of a gang's Hold: the same each time, readable, and valid for any gang name.
 pub fn hold_name(gang: &str) -> String {
     let readable: String = gang
         .chars()
@@ -125,7 +132,7 @@ pub fn hold_name(gang: &str) -> String {
     format!("{}-{:016x}", readable.trim_matches('-'), fnv_1a(gang)).trim_start_matches('-').to_owned()
 }
 
-/// 64 bits of FNV-1a. Nobody gains by a collision: objects that are named by it say themselves for whom they are.
+/// 64 bits of FNV-1a. A collision gains nobody anything: objects named by it say themselves which gang they are for.
 pub(crate) fn fnv_1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -134,7 +141,22 @@ pub(crate) fn fnv_1a(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{HoldReason, hold_name};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::{HoldReason, HoldSpec, hold_name};
+
+    #[test]
+    fn a_hold_that_is_read_back_expires_when_the_one_that_was_written_does() {
+        for nanoseconds in [0, 1, 123_456_789, 500_000_000] {
+            let expires = Timestamp::new(1_800_000_000, nanoseconds).expect("in range");
+            let why = HoldReason::Room;
+            let (claimant, members, victims) = ("a".to_owned(), Vec::new(), Vec::new());
+            let hold = HoldSpec { claimant, why, members, victims, expires: Time(expires), epoch: 1 };
+            let written = serde_json::to_string(&hold).expect("a hold");
+            assert_eq!(serde_json::from_str::<HoldSpec>(&written).expect("a hold"), hold, "{written}");
+        }
+    }
 
     #[test]
     fn a_reason_is_one_word_and_an_unknown_word_can_be_read() {

@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -21,8 +22,9 @@ use crate::names::{RESERVED_ANNOTATION_PREFIX, RESERVED_VARIABLE_PREFIX};
 use crate::run::{CheckpointVolume, EnvironmentVariable, PodAnnotation, PriorityTier, RunSpec};
 use crate::{price, text};
 
-/// The schema of a Run bounds it by the same.
-const GRACE_SECONDS_MAX: u32 = 3600;
+/// The schema of a Run has the same bounds.
+const GRACE_SECONDS: RangeInclusive<u32> = 1..=3600;
+const START_DEADLINE_SECONDS: RangeInclusive<u32> = 10..=86_400;
 
 /// What a researcher writes.
 #[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq)]
@@ -41,11 +43,12 @@ pub struct JobFile {
     /// How long it may run, such as `24h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// The `PersistentVolumeClaim` for checkpoints: with it the run goes on where it was after an interruption.
+    /// The `PersistentVolumeClaim` for checkpoints: with it the run continues after an interruption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub checkpoints: Option<String>,
-    /// Whether spot machines may be bought for it, which are cheaper and may be taken away; `false`: nor used.
+    /// Whether spot machines may be bought for it: they cost less, and the cloud may take them back. `false`: it is
+    /// not placed on spot machines at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spot: Option<bool>,
     /// The most that the machines bought for it may cost per hour, all together, such as `120` or `"29.40"`.
@@ -63,15 +66,19 @@ pub struct JobFile {
     /// How long a node may take to save and leave after it was told to, such as `2m`. Without it, 30 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<String>,
-    /// How often the run is tried again after failures of its own. What machines do costs none of them.
+    /// How long a node may take to start after all nodes were found, such as `2h` for a very large image. Without it,
+    /// 30 min.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "startDeadline")]
+    pub start_deadline: Option<String>,
+    /// How often the run is tried again after failures of its own. Failures of machines cost no retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 100))]
     pub retries: Option<u32>,
-    /// Exit codes that end the run at once, whatever retries are left.
+    /// Exit codes that end the run at once, even if retries are left.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "failOn")]
     #[schemars(length(max = 32), inner(range(min = 1, max = 255)))]
     pub fail_on: Vec<i32>,
-    /// The run goes on with as few nodes as this when that starts sooner, and grows again.
+    /// The run may start with as few nodes as this if that is sooner, and grows again.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "minNodes")]
     #[schemars(range(min = 1, max = 10_000))]
     pub min_nodes: Option<u32>,
@@ -110,16 +117,19 @@ pub struct JobFile {
 /// Why a job file does not compile.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// `time` is no duration.
+    /// `time` is not a duration.
     #[error("time: {0}")]
     Time(#[from] duration::Error),
-    /// `grace` is no duration, or not one from 1 s to 1 h.
+    /// `grace` is not a duration from 1 s to 1 h.
     #[error("grace: {0}")]
     Grace(String),
-    /// `maxPrice` is no price.
+    /// `startDeadline` is not a duration from 10 s to 24 h.
+    #[error("startDeadline: {0}")]
+    StartDeadline(String),
+    /// `maxPrice` is not a price.
     #[error("maxPrice: must be an amount for an hour with at most six decimals, such as 120 or \"29.40\"")]
     MaxPrice,
-    /// `deadline` is no time.
+    /// `deadline` is not a time.
     #[error(
         "deadline: must be a time with its zone, such as 2026-12-01T08:00:00Z or 2026-12-01T09:00:00+01:00"
     )]
@@ -133,7 +143,7 @@ pub enum Error {
     /// `nodes` is zero.
     #[error("nodes: must be at least 1")]
     NoNodes,
-    /// An annotation or variable is ours.
+    /// An annotation or variable that Warpyard sets itself.
     #[error("{field}: `{name}` is set by warpyard itself: leave it out")]
     Reserved {
         /// `annotations` or `env`.
@@ -165,27 +175,55 @@ impl JobFile {
         if let Some(name) = self.env.keys().find(|name| name.starts_with(RESERVED_VARIABLE_PREFIX)) {
             return Err(Error::Reserved { field: "env", name: name.clone() });
         }
+        // Every field is named, so that a new one cannot be forgotten.
+        let Self {
+            gpus,
+            nodes,
+            time,
+            checkpoints,
+            spot,
+            retries,
+            fail_on,
+            queue,
+            priority,
+            image,
+            env,
+            cpu,
+            memory,
+            annotations,
+            // The object's own name, not in its spec.
+            name: _,
+            // Checked and joined below.
+            max_price: _,
+            deadline: _,
+            grace: _,
+            start_deadline: _,
+            min_nodes: _,
+            setup: _,
+            run: _,
+        } = self;
         Ok(RunSpec {
-            queue: self.queue.clone(),
-            members: self.nodes.unwrap_or(1),
-            gpus_per_member: self.gpus.count,
-            gpu_type: self.gpus.gpu_type.clone(),
-            priority: self.priority.unwrap_or_default(),
-            time_limit_seconds: self.time.as_deref().map(duration::parse_seconds).transpose()?,
-            checkpoint: self.checkpoints.clone().map(|claim| CheckpointVolume { claim }),
-            spot: self.spot,
+            queue: queue.clone(),
+            members: nodes.unwrap_or(1),
+            gpus_per_member: gpus.count,
+            gpu_type: gpus.gpu_type.clone(),
+            priority: priority.unwrap_or_default(),
+            time_limit_seconds: time.as_deref().map(duration::parse_seconds).transpose()?,
+            checkpoint: checkpoints.clone().map(|claim| CheckpointVolume { claim }),
+            spot: *spot,
             max_price: self.max_price()?,
             deadline: self.deadline()?,
             grace_seconds: self.grace_seconds()?,
-            retries: self.retries.unwrap_or(0),
-            fail_on: self.fail_on.clone(),
+            start_deadline_seconds: self.start_deadline_seconds()?,
+            retries: retries.unwrap_or(0),
+            fail_on: fail_on.clone(),
             min_members: self.min_members()?,
-            image: self.image.clone().unwrap_or_else(|| default_image.to_owned()),
+            image: image.clone().unwrap_or_else(|| default_image.to_owned()),
             command: vec!["/bin/sh".to_owned(), "-c".to_owned(), self.script()],
-            env: self.env.iter().map(|(name, value)| environment_variable(name, value)).collect(),
-            cpu: self.cpu.clone(),
-            memory: self.memory.clone(),
-            annotations: self.annotations.iter().map(|(name, value)| pod_annotation(name, value)).collect(),
+            env: env.iter().map(|(name, value)| environment_variable(name, value)).collect(),
+            cpu: cpu.clone(),
+            memory: memory.clone(),
+            annotations: annotations.iter().map(|(name, value)| pod_annotation(name, value)).collect(),
             stop: false,
             pause: false,
             restarts: 0,
@@ -195,11 +233,14 @@ impl JobFile {
 
     fn grace_seconds(&self) -> Result<Option<u32>, Error> {
         let Some(grace) = self.grace.as_deref() else { return Ok(None) };
-        let seconds = duration::parse_seconds(grace).map_err(|error| Error::Grace(error.to_string()))?;
-        match u32::try_from(seconds) {
-            Ok(seconds @ 1..=GRACE_SECONDS_MAX) => Ok(Some(seconds)),
-            _ => Err(Error::Grace("must be from 1s to 1h".to_owned())),
-        }
+        let seconds = seconds_within(grace, &GRACE_SECONDS, "must be from 1s to 1h");
+        seconds.map(Some).map_err(Error::Grace)
+    }
+
+    fn start_deadline_seconds(&self) -> Result<Option<u32>, Error> {
+        let Some(deadline) = self.start_deadline.as_deref() else { return Ok(None) };
+        let seconds = seconds_within(deadline, &START_DEADLINE_SECONDS, "must be from 10s to 24h");
+        seconds.map(Some).map_err(Error::StartDeadline)
     }
 
     fn max_price(&self) -> Result<Option<String>, Error> {
@@ -227,6 +268,12 @@ impl JobFile {
             None => self.run.clone(),
         }
     }
+}
+
+fn seconds_within(text: &str, bounds: &RangeInclusive<u32>, otherwise: &str) -> Result<u32, String> {
+    let seconds = duration::parse_seconds(text).map_err(|error| error.to_string())?;
+    let seconds = u32::try_from(seconds).ok().filter(|seconds| bounds.contains(seconds));
+    seconds.ok_or_else(|| otherwise.to_owned())
 }
 
 fn environment_variable(name: &str, value: &str) -> EnvironmentVariable {
@@ -272,11 +319,27 @@ mod tests {
     }
 
     #[test]
+    fn durations_go_into_the_run_in_seconds() {
+        let job = r#"{"gpus": 1, "grace": "2m", "startDeadline": "2h", "run": "x"}"#;
+        let spec = parse(job).compile("image").expect("compiles");
+        assert_eq!((spec.grace_seconds, spec.start_deadline_seconds), (Some(120), Some(7200)));
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_with_the_line_to_mend() {
         for (json, expect) in [
             (r#"{"gpus": 1, "run": " "}"#, Error::EmptyRun),
             (r#"{"gpus": 1, "nodes": 0, "run": "x"}"#, Error::NoNodes),
             (r#"{"gpus": "0x H100", "run": "x"}"#, Error::TypeWithoutGpus),
+            (
+                r#"{"gpus": 1, "run": "x", "startDeadline": "5s"}"#,
+                Error::StartDeadline("must be from 10s to 24h".to_owned()),
+            ),
+            (
+                r#"{"gpus": 1, "run": "x", "startDeadline": "25h"}"#,
+                Error::StartDeadline("must be from 10s to 24h".to_owned()),
+            ),
+            (r#"{"gpus": 1, "run": "x", "grace": "2h"}"#, Error::Grace("must be from 1s to 1h".to_owned())),
             (r#"{"gpus": 1, "run": "x", "maxPrice": "12 EUR"}"#, Error::MaxPrice),
             (r#"{"gpus": 1, "run": "x", "deadline": "tomorrow"}"#, Error::Deadline),
             (r#"{"gpus": 1, "run": "x", "deadline": "2026-12-01T08:00:00"}"#, Error::Deadline),

@@ -1,19 +1,22 @@
-//! How a `NodeClaim` says for whom it is: labels and annotations, written by the scheduler, and read by the next one.
+//! How a `NodeClaim` says which launch it belongs to: labels and annotations that one scheduler writes and the next
+//! one reads.
 
 use std::collections::BTreeMap;
 
 use crate::hold::fnv_1a;
 use crate::names::{
-    EPOCH_LABEL, FOR_GANG_ANNOTATION, LAUNCH_LABEL, LAUNCH_SIZE_ANNOTATION, MACHINE_TYPE_ANNOTATION,
-    PRICE_ANNOTATION,
+    EPOCH_LABEL, FOR_GANG_ANNOTATION, FOR_QUEUE_ANNOTATION, LAUNCH_LABEL, LAUNCH_SIZE_ANNOTATION,
+    MACHINE_TYPE_ANNOTATION, PRICE_ANNOTATION,
 };
 
-/// What a claim says of the launch that it is a part of.
+/// What a claim says about its launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchMark {
     /// The namespace and the name of the gang that it was bought for; none for a spare.
     pub gang: Option<(String, String)>,
-    /// Which launch for that gang, by the second in which it was decided.
+    /// The queue of that gang.
+    pub queue: Option<String>,
+    /// Which launch for that gang: the second in which it was decided.
     pub number: i64,
     /// How many claims the launch has.
     pub size: u32,
@@ -25,7 +28,7 @@ pub struct LaunchMark {
     pub epoch: i64,
 }
 
-/// How a taint names a gang: as 16 hexadecimal digits, because what users call it may be too long for a taint.
+/// The name of a gang in a taint: 16 hexadecimal digits, because the gang's own name may be too long for a taint.
 pub fn gang_mark(namespace: &str, gang: &str) -> String {
     format!("{:016x}", fnv_1a(&format!("{namespace}/{gang}")))
 }
@@ -40,13 +43,13 @@ pub fn launch_name(gang: Option<(&str, &str)>, machine_type: &str, number: i64) 
 }
 
 impl LaunchMark {
-    /// The launch's name, which all of its claims bear as a label.
+    /// The launch's name, a label on all of its claims.
     pub fn launch_name(&self) -> String {
         let gang = self.gang.as_ref().map(|(namespace, gang)| (namespace.as_str(), gang.as_str()));
         launch_name(gang, &self.machine_type, self.number)
     }
 
-    /// The claim's name: the same each time, so that an order that is repeated orders nothing.
+    /// The claim's name. It is the same each time, so that a repeated order orders nothing.
     pub fn claim_name(&self, index: u32) -> String {
         format!("warpyard-{}-{index}", self.launch_name())
     }
@@ -62,6 +65,7 @@ impl LaunchMark {
         let gang = self.gang.as_ref().map(|(namespace, gang)| format!("{namespace}/{gang}"));
         let annotations = [
             (FOR_GANG_ANNOTATION, gang),
+            (FOR_QUEUE_ANNOTATION, self.queue.clone()),
             (LAUNCH_SIZE_ANNOTATION, Some(self.size.to_string())),
             (MACHINE_TYPE_ANNOTATION, Some(self.machine_type.clone())),
             (PRICE_ANNOTATION, Some(self.price_micros.to_string())),
@@ -80,6 +84,7 @@ impl LaunchMark {
         };
         Some(Self {
             gang,
+            queue: annotations.get(FOR_QUEUE_ANNOTATION).cloned(),
             number: labels.get(LAUNCH_LABEL)?.rsplit_once('-')?.1.parse().ok()?,
             size: annotations.get(LAUNCH_SIZE_ANNOTATION)?.parse().ok()?,
             machine_type: annotations.get(MACHINE_TYPE_ANNOTATION)?.clone(),
@@ -96,6 +101,7 @@ mod tests {
     fn mark(gang: Option<(&str, &str)>) -> LaunchMark {
         LaunchMark {
             gang: gang.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
+            queue: gang.map(|_| "team".to_owned()),
             number: 1_763_366_400,
             size: 4,
             machine_type: "h100".to_owned(),

@@ -6,13 +6,15 @@
 //!                            QueueSpec ─► Queue    (team lead, admin)
 //!                            PriceSheet            (admin)
 //!                            MachineType           (admin)
+//!                            BuyingPolicy          (admin)
 //!                            SchedulerEpoch        (the scheduler's fence)
-//!                            Hold                  (the scheduler's log of who gives way)
+//!                            Hold                  (the scheduler's log of preemptions)
 //! ```
 //!
 //! This crate never talks to anything: no client, no clock, no file. It is data and the rules on data.
 
 pub mod attempt;
+pub mod buying_policy;
 pub mod capacity;
 pub mod conditions;
 pub mod duration;
@@ -34,6 +36,7 @@ pub mod run;
 pub mod scheduler_epoch;
 pub mod text;
 
+pub use buying_policy::{BuyingBounds, BuyingPolicy, BuyingPolicySpec};
 pub use hold::{Hold, HoldSpec};
 pub use job_file::JobFile;
 pub use machine_type::{MachineType, MachineTypeSpec};
@@ -60,5 +63,13 @@ pub const GROUP: &str = "warpyard.dev";
 
 /// Every custom resource definition, in the order in which they are installed.
 pub fn custom_resource_definitions() -> Vec<CustomResourceDefinition> {
-    vec![Queue::crd(), Run::crd(), PriceSheet::crd(), MachineType::crd(), SchedulerEpoch::crd(), Hold::crd()]
+    vec![
+        Queue::crd(),
+        Run::crd(),
+        PriceSheet::crd(),
+        MachineType::crd(),
+        BuyingPolicy::crd(),
+        SchedulerEpoch::crd(),
+        Hold::crd(),
+    ]
 }

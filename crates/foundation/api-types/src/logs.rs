@@ -13,16 +13,16 @@ pub struct RunLogs {
     pub phase: RunPhase,
     /// By time, then attempt, then member.
     pub lines: Vec<LogLine>,
-    /// What there is of each attempt that was asked for, oldest first.
+    /// What is left of the logs of each requested attempt, oldest first.
     pub attempts: Vec<AttemptLogs>,
-    /// Members that were not read, because there are more than one answer has.
+    /// Members that were not read, because one answer has room for fewer.
     pub members_left_out: u32,
 }
 
 /// One line of one member.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// When, by the clock of the member's machine, RFC 3339. A line that has none is as old as the one before it.
+    /// When, by the clock of the member's machine, RFC 3339. A line without a time has that of the line before it.
     pub at: String,
     /// The attempt.
     pub attempt: u32,
@@ -32,7 +32,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// What there is of an attempt's logs.
+/// What is left of an attempt's logs.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptLogs {
@@ -40,14 +40,14 @@ pub struct AttemptLogs {
     pub number: u32,
     /// Whether all of its pods are gone, and their logs with them.
     pub gone: bool,
-    /// How many of the members that were asked for have no pod any more, of an attempt that has some: when a member
-    /// fails, those of the others are deleted.
+    /// How many of the requested members have no pod any more, if the attempt still has some: when a member fails,
+    /// the pods of the others are deleted.
     #[serde(default)]
     pub members_gone: u32,
     /// The member that failed first: others mostly fail because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failed: Option<FailedMember>,
-    /// Members of which something is missing.
+    /// Members whose logs are incomplete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingLog>,
 }
@@ -61,7 +61,7 @@ pub struct FailedMember {
     /// When it ended, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// What it exited with.
+    /// Its exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// One word on why, such as `OOMKilled`.
@@ -69,7 +69,7 @@ pub struct FailedMember {
     pub reason: Option<String>,
 }
 
-/// A member whose log is not all there.
+/// A member whose log is incomplete.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq)]
 pub struct MissingLog {
     /// The member.

@@ -2,16 +2,18 @@
 
 #![allow(clippy::duplicated_attributes, reason = "columns may have the same type")]
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::buying_policy::BuyingBounds;
 use crate::price;
 
-/// How long a machine that was bought may have no pods, if nothing else is said: half of what a large one takes to boot,
-/// several times over.
+/// How long a bought machine may have no pods, unless its type says otherwise. A large machine takes twice as long to
+/// boot.
 pub const IDLE_SECONDS_DEFAULT: u32 = 300;
-/// How long a machine is expected to take from the order until pods may run on it, if nothing else is said.
+/// How long a machine is expected to take from the order until pods may run on it, unless its type says otherwise.
 pub const BOOT_SECONDS_DEFAULT: u32 = 120;
 
 /// Machines of one kind that Warpyard may buy for gangs. Without any, it buys nothing.
@@ -20,12 +22,19 @@ pub const BOOT_SECONDS_DEFAULT: u32 = 120;
     group = "warpyard.dev",
     version = "v1alpha1",
     kind = "MachineType",
+    status = "MachineTypeStatus",
     doc = "A kind of machine that can be bought, where, and for how much.",
     shortname = "wmt",
     category = "warpyard",
     printcolumn(name = "Instance", type_ = "string", json_path = ".spec.instanceType"),
     printcolumn(name = "GPUs", type_ = "integer", json_path = ".spec.gpus"),
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.gpuType"),
+    printcolumn(
+        name = "As promised",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"AsPromised\")].status",
+        description = "False if its machines have less than it says"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -51,8 +60,8 @@ pub struct MachineTypeSpec {
     #[serde(default = "pods_default")]
     #[schemars(range(min = 1, max = 1000))]
     pub pods: u32,
-    /// How long it takes from the order until pods may run on it, in seconds, as a rule. A launch that takes twice as long
-    /// and a minute is given up.
+    /// The time expected from the order until pods may run on it, in seconds. A launch is given up after twice this
+    /// time and a minute.
     #[serde(default = "boot_seconds_default")]
     #[schemars(range(min = 1, max = 3600))]
     pub boot_seconds: u32,
@@ -60,22 +69,64 @@ pub struct MachineTypeSpec {
     #[serde(default = "idle_seconds_default")]
     #[schemars(range(min = 10, max = 604_800))]
     pub idle_seconds: u32,
-    /// How many idle ones are kept for who comes next.
+    /// How many idle machines are kept as spares.
     #[serde(default)]
     #[schemars(range(max = 1000))]
     pub spares: u32,
-    /// Where it can be had, and for how much.
+    /// The most that may be bought of it, at all offerings together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<BuyingBounds>,
+    /// Where it can be bought, and for how much.
     #[schemars(length(min = 1, max = 128))]
     pub offerings: Vec<OfferingSpec>,
-    /// The class of nodes that Karpenter makes of it.
+    /// Karpenter's node class for its machines.
     pub node_class: NodeClassReference,
-    /// The Karpenter `NodePool` that its machines count for; its limits are not asked.
+    /// The Karpenter `NodePool` that its machines count for. Warpyard does not check the pool's limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub node_pool: Option<String>,
 }
 
-/// One way to have a machine.
+/// What was seen of its machines.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineTypeStatus {
+    /// The generation of the spec that this is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What its machines have for pods, if that is less than the spec says. Warpyard counts with this until the spec
+    /// changes, for four hours at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_room: Option<RealRoomStatus>,
+    /// `AsPromised`: whether its machines have what the spec says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub conditions: Vec<Condition>,
+}
+
+/// What a machine had for pods, after what the node keeps for itself and what `DaemonSet`s take.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RealRoomStatus {
+    /// GPUs.
+    pub gpus: i64,
+    /// CPU, as a quantity.
+    #[schemars(length(max = 32))]
+    pub cpu: String,
+    /// Memory, as a quantity.
+    #[schemars(length(max = 32))]
+    pub memory: String,
+    /// Pods.
+    pub pods: i64,
+    /// The node that had this.
+    #[schemars(length(max = 253))]
+    pub node: String,
+    /// When.
+    #[schemars(length(max = 40))]
+    pub seen_at: String,
+}
+
+/// One way to buy the machine.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferingSpec {
@@ -92,10 +143,11 @@ pub struct OfferingSpec {
     pub rack: Option<String>,
     /// How it is bought.
     pub capacity_type: CapacityType,
-    /// For the whole machine and an hour, as a decimal with at most six decimals, in the currency of the price sheets.
+    /// The price of the whole machine for an hour, as a decimal with at most six decimals, in the currency of the
+    /// price sheets.
     #[schemars(length(max = 14), regex(pattern = price::PATTERN))]
     pub per_hour: String,
-    /// The most that may be had at a time; without it, any number.
+    /// The most machines at a time; without it, any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 100_000))]
     pub most: Option<u32>,

@@ -1,5 +1,5 @@
-//! What the scheduler's leader knows about those who wait. It answers the API server with these, which shows them to
-//! whoever may see the run.
+//! What the scheduler's leader knows about waiting runs. It answers the API server with these messages, and the API
+//! server shows them to anyone who may see the run.
 
 use std::collections::BTreeSet;
 
@@ -12,36 +12,37 @@ use crate::run::Reason;
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Outlook {
-    /// Jobs that wait too and are looked at before it; 0 is the next.
+    /// Waiting jobs that are considered before it; 0 means that it is next.
     pub jobs_ahead: u32,
-    /// GPUs that those jobs ask for.
+    /// GPUs that those jobs request.
     pub gpus_ahead: u64,
     /// Jobs that wait in all, itself included.
     pub jobs_waiting: u32,
-    /// When this was so, RFC 3339.
+    /// When this was true, RFC 3339.
     pub planned_at: String,
     /// When it is expected to start; absent while that is being worked out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<StartForecast>,
 }
 
-/// When a run is expected to start, and what would start it now. Without any time it cannot start as it is: something
-/// other than time must change.
+/// When a run is expected to start, and what would start it now. If all times are absent, it cannot start as it is:
+/// something other than time must change.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StartForecast {
-    /// It is as likely to start later as sooner, in seconds from `madeAt`; absent if no start is foreseen.
+    /// A start before this time is as likely as one after it, in seconds from `madeAt`; absent if no start is
+    /// foreseen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_seconds: Option<u32>,
     /// One in ten starts later than this, in seconds from `madeAt`; absent if no start is foreseen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_seconds: Option<u32>,
-    /// In most futures it does not start within this time, which is as far as is looked, in seconds from `madeAt`.
+    /// In most futures it does not start within this time, in seconds from `madeAt`. The forecast looks no further.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_within_seconds: Option<u32>,
     /// When this was worked out, RFC 3339.
     pub made_at: String,
-    /// Single changes with which it would start at once; each was tried on the cluster as it is.
+    /// Single changes that would start it at once. Each was tried on the cluster as it is.
     pub would_start_now: Vec<Offer>,
 }
 
@@ -64,26 +65,26 @@ pub struct RunOutlook {
     pub outlook: Outlook,
 }
 
-/// What of the line is asked for.
+/// Which part of the line is wanted.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct LineQuery {
-    /// Runs of these namespaces; absent for those of all.
+    /// Only runs of these namespaces; absent for those of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<BTreeSet<String>>,
     /// The most runs in the answer.
     pub limit: usize,
 }
 
-/// The leader's answer about those who wait.
+/// The leader's answer about all waiting runs.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
-    /// When this was so, RFC 3339.
+    /// When this was true, RFC 3339.
     pub planned_at: String,
     /// Every queue, by name.
     pub queues: Vec<QueueShare>,
-    /// The first runs that wait and were asked about, in the order in which they are looked at.
+    /// The first waiting runs of those asked about, in the order in which they are considered.
     pub waiting: Vec<WaitingJob>,
     /// How many wait in all, asked about or not.
     pub jobs_waiting: u32,
@@ -95,13 +96,14 @@ pub struct Line {
 pub struct QueueShare {
     /// The queue.
     pub name: String,
-    /// GPUs that it and those below it hold.
+    /// GPUs that it and the queues below it hold.
     pub gpus_used: u64,
-    /// That of all GPUs there are, in percent.
+    /// The same as a percentage of all GPUs.
     pub used_percent: f64,
-    /// What it is due by the weights of it and its siblings, and of those above, in percent of all GPUs.
+    /// What it is due by its weight, its siblings' weights and those of the queues above, as a percentage of all
+    /// GPUs.
     pub fair_percent: f64,
-    /// What it used lately, in GPU hours: what was used a half-life ago counts half.
+    /// What it used lately, in GPU hours: use of one half-life ago counts half.
     pub decayed_gpu_hours: f64,
 }
 
@@ -119,13 +121,13 @@ pub struct WaitingJob {
     /// The queue that is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// GPUs that it asks for.
+    /// GPUs that it requests.
     pub gpus: u64,
     /// Since when it waits, RFC 3339.
     pub waiting_since: String,
     /// Its most binding reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Its place, and its start as far as it was worked out.
+    /// Its place, and its start as far as it is known.
     pub outlook: Outlook,
 }

@@ -6,7 +6,7 @@ pub const MICROS: i64 = 1_000_000;
 /// What a price looks like, up to a million.
 pub const PATTERN: &str = r"^([0-9]{1,6}(\.[0-9]{1,6})?|1000000(\.0{1,6})?)$";
 
-/// A price in millionths; `None` if the text is none by [`PATTERN`].
+/// A price in millionths; `None` if the text does not match [`PATTERN`].
 pub fn micros(text: &str) -> Option<i64> {
     let (whole, decimals) = text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
     let is_number = |text: &str, most: usize| {
@@ -17,7 +17,7 @@ pub fn micros(text: &str) -> Option<i64> {
     }
     let part: i64 = format!("{:0<6}", decimals.unwrap_or_default()).parse().ok()?;
     let price = whole.parse::<i64>().ok()? * MICROS + part;
-    // Seven digits are for the one price that has them.
+    // Only one price may have seven digits.
     (whole.len() < 7 || price == MICROS * MICROS && whole.starts_with('1')).then_some(price)
 }
 

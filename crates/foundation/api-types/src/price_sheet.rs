@@ -1,8 +1,10 @@
-//! `PriceSheet`: what nodes and GPUs cost, from when on.
+//! `PriceSheet`: what nodes and GPUs cost, and since when.
 
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::price;
 
 /// Prices with effective dates. All sheets of a cluster together are its prices, in one currency.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
     group = "warpyard.dev",
     version = "v1alpha1",
     kind = "PriceSheet",
-    doc = "What nodes and GPUs cost per hour, from when on.",
+    doc = "What nodes and GPUs cost per hour, and since when.",
     shortname = "wps",
     category = "warpyard",
     printcolumn(name = "Currency", type_ = "string", json_path = ".spec.currency"),
@@ -21,8 +23,8 @@ pub struct PriceSheetSpec {
     /// The currency, by its three letters of ISO 4217; the same on all sheets.
     #[schemars(regex(pattern = "^[A-Z]{3}$"))]
     pub currency: String,
-    /// The prices. Of those that match a node and are in force, the one that asks for most counts: instance type
-    /// before GPU type before capacity type; then the one in force since latest.
+    /// The prices. Of those that match a node and are in force, the most specific counts: instance type before GPU
+    /// type before capacity type. Of those, the one that came into force last counts.
     #[schemars(length(max = 512))]
     pub prices: Vec<PriceEntry>,
 }
@@ -47,20 +49,20 @@ pub struct PriceEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub capacity_type: Option<String>,
-    /// For the whole node and an hour, as a decimal with at most six decimals: at most 1000000.
+    /// The price of the whole node for an hour, as a decimal with at most six decimals: at most 1000000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 14), regex(pattern = r"^([0-9]{1,6}(\.[0-9]{1,6})?|1000000(\.0{1,6})?)$"))]
+    #[schemars(length(max = 14), regex(pattern = price::PATTERN))]
     pub per_node_hour: Option<String>,
-    /// For each GPU of the node and an hour, as a decimal with at most six decimals: at most 1000000.
+    /// The price of each GPU of the node for an hour, as a decimal with at most six decimals: at most 1000000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 14), regex(pattern = r"^([0-9]{1,6}(\.[0-9]{1,6})?|1000000(\.0{1,6})?)$"))]
+    #[schemars(length(max = 14), regex(pattern = price::PATTERN))]
     pub per_gpu_hour: Option<String>,
-    /// From when on, RFC 3339, for example `2026-11-01T00:00:00Z`.
+    /// When it comes into force, RFC 3339, for example `2026-11-01T00:00:00Z`.
     #[schemars(length(max = 64), extend("format" = "date-time"))]
     pub from: String,
 }
 
-/// What a queue and those below it have spent.
+/// What a queue and the queues below it have spent.
 #[derive(Serialize, Deserialize, JsonSchema, utoipa::ToSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Spend {

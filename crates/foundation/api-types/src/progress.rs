@@ -1,16 +1,16 @@
-//! What the members of a run report of their work: the record that `show`, victims and the bill read. The form of a report
-//! is told in `docs/reference/run-contract.md`.
+//! What the members of a run report about their work. `show`, the choice of victims and the bill read this record.
+//! `docs/reference/run-contract.md` describes the form of a report.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How far the run is. Bounded: what adjoins is one range, and the oldest go first.
+/// How far the run is. Bounded: adjoining ranges become one, and the oldest are dropped first.
 #[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// Steps done, as the newest attempt that reported has it.
+    /// Steps done, as counted by the newest attempt that reported.
     pub step: u64,
     /// When the last report came.
     #[schema(value_type = String, format = DateTime)]
@@ -18,7 +18,7 @@ pub struct Progress {
     /// The newest checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// Who did which steps, oldest first: within an attempt no step is in two ranges.
+    /// Which attempt did which steps, oldest first. Within an attempt no step is in two ranges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub ranges: Vec<StepRange>,
@@ -32,7 +32,7 @@ pub struct Progress {
 #[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
-    /// Steps that are safe with it.
+    /// Steps that it makes safe.
     pub step: u64,
     /// The attempt that saved it.
     pub attempt: u32,
@@ -43,11 +43,11 @@ pub struct Checkpoint {
     pub bytes: u64,
     /// How long the save took, in milliseconds.
     pub milliseconds: u64,
-    /// For how long training stood still for it, in milliseconds.
+    /// How long training stood still for it, in milliseconds.
     pub stall_milliseconds: u64,
 }
 
-/// Steps that were done by so many processes.
+/// Steps, and the number of processes that did them.
 #[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRange {

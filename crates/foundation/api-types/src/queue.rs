@@ -1,14 +1,22 @@
 //! `Queue`: one tree governs quota, and later fair share, budget and bill.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::buying_policy::BuyingBounds;
 use crate::price;
 use crate::price_sheet::Spend;
+use crate::run::PriorityTier;
+
+/// The queue of a pod that names none: the only one that lists its namespace. The scheduler's model has the same
+/// rule, with a reason for every other case.
+pub fn default_queue(listing: &BTreeSet<String>) -> Option<&str> {
+    listing.first().filter(|_| listing.len() == 1).map(String::as_str)
+}
 
 /// What a queue owns and may hold, and who may use it.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -50,35 +58,42 @@ pub struct QueueSpec {
     /// What the queue owns, its children included. Without a quota, only the queues above bound it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<ResourceAmounts>,
-    /// The most the queue may hold, its children included, when the queues above have room: quota plus what it
-    /// may borrow. What the limit leaves out is bounded by the quota.
+    /// The most the queue may hold, its children included, if the queues above have room: quota plus what it may
+    /// borrow. Resources that the limit leaves out are bounded by the quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<ResourceAmounts>,
-    /// What others may use of the quota while this queue does not; what it leaves out is lent in whole.
+    /// How much of the unused quota others may use; resources that it leaves out are lent in full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lend: Option<ResourceAmounts>,
-    /// How what others borrowed is taken back, and how long those that borrow here are left alone.
+    /// How the queue takes back quota that it lent, and how long its own borrowing runs are left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<ReclaimSpec>,
     /// How past use counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_share: Option<FairShareSpec>,
-    /// Credits for quota that is not used.
+    /// Credits for unused quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bank: Option<BankSpec>,
-    /// The most that the machines bought for any one run of it, or of a queue below, may cost per hour, all together: a decimal
-    /// with at most six decimals, in the currency of the price sheets.
+    /// The most urgent tier of runs in it or in a queue below; without it, any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest_priority: Option<PriorityTier>,
+    /// The most that the machines bought for one run of it, or of a queue below, may cost per hour, all together: a
+    /// decimal with at most six decimals, in the currency of the price sheets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 14), regex(pattern = price::PATTERN))]
     pub max_price: Option<String>,
+    /// The most machines that may be bought for runs of it and of the queues below. A machine counts until it is given
+    /// back, whoever uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machines: Option<BuyingBounds>,
     /// Namespaces whose runs may use this queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Vec<String>,
 }
 
-/// Amounts per resource. GPUs are per type: a type that a given map leaves out counts as zero. CPU and memory
-/// left out are not bounded.
+/// Amounts per resource. GPUs are per type: in a given map, a missing type counts as zero. Missing CPU or memory is
+/// not bounded.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[x_kube(
     validation = Rule::new("!has(self.cpu) || (isQuantity(self.cpu) && !quantity(self.cpu).isLessThan(quantity('0')))").message("cpu must be a quantity of at least 0, for example 64 or 500m"),
@@ -100,15 +115,16 @@ pub struct ResourceAmounts {
     pub memory: Option<Quantity>,
 }
 
-/// How quota is taken back from those that borrowed it.
+/// How quota is taken back from borrowers.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ReclaimSpec {
-    /// From the creation of a gang's oldest pod to the first eviction for it, if it is within quota. 300 if absent.
+    /// Time from the creation of a gang's oldest pod to the first eviction for it, if the gang is within quota. 300
+    /// if absent.
     #[serde(default = "five_minutes")]
     #[schemars(range(max = 604_800))]
     pub grace_seconds: u32,
-    /// A run of this queue that borrows is not reclaimed before it ran for so long.
+    /// How long a run of this queue that borrows must have run before it may be reclaimed.
     #[serde(default)]
     #[schemars(range(max = 604_800))]
     pub min_run_seconds: u32,
@@ -118,12 +134,12 @@ pub struct ReclaimSpec {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FairShareSpec {
-    /// After how long use counts half.
+    /// The time after which use counts half.
     #[schemars(range(min = 60, max = 31_536_000))]
     pub half_life_seconds: u32,
 }
 
-/// Unused quota earns credits; what is held beyond the quota counts as within it while there are any.
+/// Unused quota earns credits. While there are any, use beyond the quota counts as within it.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct BankSpec {
@@ -135,7 +151,7 @@ pub struct BankSpec {
     pub cap_gpu_seconds: u64,
 }
 
-/// What is seen in the queue, its children included.
+/// What the queue holds and how many gangs wait, its children included.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
@@ -160,7 +176,7 @@ pub struct QueueStatus {
     /// Gangs that wait.
     #[serde(default)]
     pub gangs_waiting: u32,
-    /// Past use and savings, for the next leader to go on from.
+    /// Past use and savings, from which the next leader continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounts: Option<QueueAccounts>,
     /// What it spent this month. The controllers' field; the scheduler leaves it out.
@@ -168,8 +184,8 @@ pub struct QueueStatus {
     pub spend: Option<Spend>,
 }
 
-/// Past use and savings, as they were when what the queue holds last changed. With what it holds since, they are known
-/// at any time, so they are written on a change and not as time goes by.
+/// Past use and savings at the last change of what the queue holds. With what it holds since, they are known at any
+/// time, so they are written on a change and not as time passes.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueAccounts {
@@ -177,14 +193,14 @@ pub struct QueueAccounts {
     pub since_unix_millis: i64,
     /// Use, in thousandths of a GPU second; what was used a half-life ago counts half.
     pub decayed_gpu_millis: i64,
-    /// The same of what was beyond the quota.
+    /// The same for use beyond the quota.
     pub beyond_quota_gpu_millis: i64,
     /// What the bank holds, in thousandths of a GPU second.
     pub bank_gpu_millis: i64,
 }
 
-/// The API server does not check the format `uint32`. Without a maximum it would take numbers that we cannot read, and
-/// then no list of queues could be read.
+/// The API server does not check the format `uint32`. Without a maximum it would accept numbers that we cannot read,
+/// and then no list of queues could be read.
 fn gpus_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let gpus =
         schemars::json_schema!({ "type": "integer", "format": "uint32", "minimum": 0, "maximum": u32::MAX });

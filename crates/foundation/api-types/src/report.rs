@@ -1,4 +1,4 @@
-//! What a member of a run reports, as it comes over the network. `docs/reference/run-contract.md` tells what it means.
+//! What a member of a run reports, as it comes over the network. `docs/reference/run-contract.md` says what it means.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub struct Report {
     /// The run, if the member knows it.
     #[serde(default)]
     pub run: Option<String>,
-    /// The attempt that this tells of; it may be an earlier one than the sender's.
+    /// The attempt that this is about; it may be an earlier one than the sender's.
     #[schema(minimum = 1)]
     pub attempt: u32,
     /// Processes of that attempt.
@@ -21,7 +21,7 @@ pub struct Report {
     /// Steps that were done, at most 64 ranges.
     #[serde(default)]
     pub ranges: Vec<ReportedRange>,
-    /// Committed just now.
+    /// The checkpoint that was just committed.
     #[serde(default)]
     pub checkpoint: Option<ReportedCheckpoint>,
     /// What the attempt began from; only in its first report.
@@ -29,7 +29,7 @@ pub struct Report {
     pub loaded: Option<ReportedLoad>,
 }
 
-/// Steps that were done by so many processes.
+/// Steps, and the number of processes that did them.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
 pub struct ReportedRange {
     /// The steps after this one …
@@ -46,7 +46,7 @@ pub struct ReportedRange {
 /// A checkpoint that is complete.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
 pub struct ReportedCheckpoint {
-    /// Steps that are safe with it.
+    /// Steps that it makes safe.
     pub step: u64,
     /// When it was committed; without it, when the report came.
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct ReportedCheckpoint {
     /// How long the save took.
     #[serde(default)]
     pub seconds: f64,
-    /// For how long training stood still for it.
+    /// How long training stood still for it.
     #[serde(default)]
     pub stall_seconds: f64,
 }

@@ -57,18 +57,21 @@ pub struct RunSummary {
     pub member_counts: MemberCounts,
     /// When it was submitted, RFC 3339.
     pub created_at: String,
-    /// When its first member got going, RFC 3339.
+    /// When its first member started, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// When it was over, RFC 3339.
+    /// When it ended, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
     /// Who submitted it through this API, as Kubernetes knows them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submitted_by: Option<String>,
+    /// Whether it was removed from the cluster after it ended: its pods and logs are gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
 }
 
-/// A run with all that is known of it.
+/// A run in full.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RunView {
@@ -81,7 +84,7 @@ pub struct RunView {
     /// Where it keeps its checkpoints; without it every attempt starts from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointVolume>,
-    /// Whether spot machines are bought for it; `false`: nor is it placed on any that are there.
+    /// Whether spot machines are bought for it. `false`: it is not placed on spot machines at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spot: Option<bool>,
     /// The most that the machines bought for it may cost per hour, all together, in the currency of the price sheets.
@@ -96,16 +99,16 @@ pub struct RunView {
     /// How often it is tried again after failures of its own.
     #[serde(default)]
     pub retries: u32,
-    /// Failures of its own since it was submitted or begun again on request: each costs a retry.
+    /// Failures of its own since it was submitted, or last begun again on request: each costs a retry.
     #[serde(default)]
     pub failures: u32,
-    /// For how long attempts that are over have run, in seconds: it counts against the time limit.
+    /// How long ended attempts ran, in seconds. It counts against the time limit.
     #[serde(default)]
     pub used_seconds: i64,
     /// Exit codes that end the run at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fail_on: Vec<i32>,
-    /// As few members as this do, when that starts sooner.
+    /// It may start with this few members if that is sooner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_members: Option<u32>,
     /// How often somebody asked for another attempt.
@@ -117,13 +120,13 @@ pub struct RunView {
     pub command: Vec<String>,
     /// The last attempts, oldest first.
     pub attempts: Vec<Attempt>,
-    /// When the next attempt begins, RFC 3339: failures are not tried again at once.
+    /// When the next attempt begins, RFC 3339: failures are not retried at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<String>,
     /// What its members reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Every reason to wait that holds, the most binding first. Empty when nothing is waited for.
+    /// Every reason to wait that holds, the most binding first. Empty if it does not wait.
     pub reasons: Vec<Reason>,
 }
 
@@ -142,10 +145,10 @@ pub struct Why {
     pub queue: Option<String>,
     /// When it was submitted, RFC 3339.
     pub created_at: String,
-    /// When its first member got going, RFC 3339.
+    /// When its first member started, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// When it was over, RFC 3339.
+    /// When it ended, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
     /// A sentence on how it fares.
@@ -153,26 +156,26 @@ pub struct Why {
     pub message: Option<String>,
     /// How the members fare.
     pub member_counts: MemberCounts,
-    /// Every reason to wait that holds, the most binding first. Empty when nothing is waited for.
+    /// Every reason to wait that holds, the most binding first. Empty if it does not wait.
     pub reasons: Vec<Reason>,
-    /// Its place in the line and when it is expected to start; absent when it does not wait, or the scheduler does not
-    /// answer.
+    /// Its place in the line and when it is expected to start; absent if it does not wait, or if the scheduler does
+    /// not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
 }
 
-/// Who holds what, and who waits for it.
+/// The queues with what they hold, and the runs that wait.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Board {
-    /// When the order was so, RFC 3339; absent when the scheduler does not answer, and then runs are by age.
+    /// When the order was true, RFC 3339; absent if the scheduler does not answer, and then runs are by age.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_at: Option<String>,
     /// Queues that the caller may see, each below its parent.
     pub queues: Vec<BoardQueue>,
-    /// Runs that wait and the caller may see, in the order in which they are looked at.
+    /// Waiting runs that the caller may see, in the order in which they are considered.
     pub runs: Vec<BoardRun>,
-    /// How many jobs wait in all, those that the caller may not see included.
+    /// How many jobs wait in all, including those that the caller may not see.
     pub jobs_waiting: u32,
 }
 
@@ -185,7 +188,7 @@ pub struct BoardQueue {
     pub queue: QueueView,
     /// How many of the queues shown are above it.
     pub depth: u32,
-    /// What it has of the cluster, and what it is due; absent when the scheduler does not answer.
+    /// What it has of the cluster, and what it is due; absent if the scheduler does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<QueueShare>,
 }
@@ -201,14 +204,17 @@ pub struct BoardRun {
     /// The queue that is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// GPUs that it asks for.
+    /// GPUs that it requests.
     pub gpus: u64,
     /// When it was submitted, RFC 3339.
     pub created_at: String,
     /// One word on why it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Its place, and its start as far as it was worked out.
+    /// What the reason is about, in a word or two for people, for example `quota`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// Its place, and its start as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
 }
@@ -227,7 +233,7 @@ pub struct QueueView {
     /// GPUs owned, by type; absent without a quota on GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_gpus: Option<BTreeMap<String, u32>>,
-    /// The most GPUs it may hold, by type; absent when the quota is the bound.
+    /// The most GPUs it may hold, by type; absent if the quota is the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_gpus: Option<BTreeMap<String, u32>>,
     /// GPUs held, by type, children included.
@@ -238,7 +244,7 @@ pub struct QueueView {
     pub gangs_running: u32,
     /// Gangs that wait.
     pub gangs_waiting: u32,
-    /// What it spent this month, children included; absent until a ledger has said so.
+    /// What it spent this month, children included; absent until the ledger says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spend: Option<Spend>,
     /// Namespaces whose runs may use it.
@@ -258,7 +264,7 @@ pub struct MemberView {
     pub node: Option<String>,
     /// How it fares.
     pub state: MemberState,
-    /// GPUs it asks for.
+    /// GPUs it requests.
     pub gpus: u32,
     /// When it got its node, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -269,7 +275,7 @@ pub struct MemberView {
     /// When its last container ended, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
-    /// What its main container ended with.
+    /// The exit code of its main container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// One word on why, for example `OOMKilled` or `ImagePullBackOff`.
@@ -277,12 +283,12 @@ pub struct MemberView {
     pub reason: Option<String>,
 }
 
-/// How a member, or what holds a GPU, fares.
+/// How a member, or a holder of GPUs, fares.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberState {
     /// Waits for a node.
     Waiting,
-    /// Has its node; images, volumes.
+    /// Has its node; images and volumes are being fetched.
     Starting,
     /// Runs.
     Running,
@@ -300,23 +306,23 @@ pub enum MemberState {
 pub struct NodeView {
     /// Unique in the cluster.
     pub name: String,
-    /// Its rack, if a label says.
+    /// Its rack, if a label names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rack: Option<String>,
     /// Its GPU type, for example `H100`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_type: Option<String>,
-    /// GPUs it offers. Which of them a pod holds is known to its kubelet alone: occupants are counts.
+    /// GPUs it offers. Only its kubelet knows which of them a pod holds, so occupants are counts.
     pub gpus: u32,
     /// Whether its kubelet says that it is ready.
     pub ready: bool,
     /// Whether it takes new pods.
     pub schedulable: bool,
-    /// Who holds GPUs of it, by namespace, then run. What the caller may not see has no names.
+    /// What holds its GPUs, by namespace, then run. Occupants that the caller may not see have no names.
     pub occupants: Vec<Occupant>,
 }
 
-/// Who holds GPUs of a node.
+/// A run, or pods without one, that holds GPUs of a node.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub struct Occupant {
@@ -361,29 +367,29 @@ pub struct Cost {
     pub per_hour: String,
     /// GPUs times seconds so far.
     pub gpu_seconds: i64,
-    /// Those of them that no price sheet has a price for.
+    /// Those of them that have no price on any price sheet.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unpriced_gpu_seconds: i64,
-    /// What it would have cost more if spot machines had been bought on demand; absent if nothing.
+    /// How much more it would have cost if spot machines had been bought on demand; absent if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spot_saved: Option<String>,
-    /// What of the amount interruptions cost: work that was lost, and what started once more; absent if nothing.
+    /// The part of the amount that interruptions cost: lost work and repeated starts; absent if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruptions: Option<String>,
 }
 
-/// What GPU time was good for.
+/// What GPU time was used for.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UsageClass {
     /// The containers ran.
     Productive,
-    /// GPUs were held, and nothing ran yet: images, volumes.
+    /// GPUs were held, and nothing ran yet: images and volumes were being fetched.
     Starting,
-    /// The containers ran, and a later attempt had to do it again: it began from a checkpoint of before.
+    /// The containers ran, and a later attempt repeated the work because it began from an earlier checkpoint.
     Lost,
-    /// The machine was bought for a run, and was not open to pods yet.
+    /// The machine was bought for a run, and did not take pods yet.
     NodeStarting,
-    /// Nobody held them.
+    /// No pod held them.
     NodeIdle,
 }
 
@@ -398,11 +404,11 @@ pub struct RunCostView {
     /// The currency's three letters; absent while there are no prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
-    /// Until when, RFC 3339.
+    /// The time up to which costs are included, RFC 3339.
     pub as_of: String,
     /// Everything.
     pub total: Cost,
-    /// By what it was good for.
+    /// By what it was used for.
     pub classes: Vec<ClassCost>,
     /// By attempt, oldest first.
     pub attempts: Vec<AttemptCost>,
@@ -435,7 +441,7 @@ pub enum CostGrouping {
     /// By run.
     #[default]
     Run,
-    /// By who submitted it.
+    /// By the user who submitted it.
     User,
     /// By queue.
     Queue,
@@ -443,15 +449,15 @@ pub enum CostGrouping {
     Namespace,
     /// By day, UTC.
     Day,
-    /// By what it was good for.
+    /// By what it was used for.
     Class,
 }
 
 /// One row of a report.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Debug, PartialEq)]
 pub struct CostRow {
-    /// The run as `namespace/name`, the user, the queue, the namespace, the day or the class. Absent for what has
-    /// none: pods without a run, nodes that nobody holds.
+    /// The run as `namespace/name`, the user, the queue, the namespace, the day or the class. Absent where there is
+    /// none: for pods without a run and for idle nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Its cost.
@@ -472,7 +478,7 @@ pub struct CostReport {
     /// The currency's three letters; absent while there are no prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
-    /// Until when, RFC 3339.
+    /// The time up to which costs are included, RFC 3339.
     pub as_of: String,
     /// The sum of all rows, on this page and others.
     pub total: Cost,
@@ -483,7 +489,7 @@ pub struct CostReport {
     pub continue_token: Option<String>,
 }
 
-/// What is exchanged for a session of the portal.
+/// A request for a session of the portal.
 #[derive(Serialize, Deserialize, ToSchema, Clone)]
 pub struct SessionRequest {
     /// A token that Kubernetes accepts. At most 16 KiB.
@@ -516,4 +522,9 @@ pub struct Problem {
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+}
+
+impl Problem {
+    /// The code of a run that Kubernetes refuses because of a `ResourceQuota`; it is not a wait reason.
+    pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
 }

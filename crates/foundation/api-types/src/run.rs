@@ -12,12 +12,15 @@
 //! ```
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube_core::Rule;
+use kube_core::{Resource, Rule};
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as ValueError;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
+use crate::names::SUBMITTED_BY_ANNOTATION;
 use crate::price;
 
 pub use crate::attempt::{Attempt, AttemptOutcome, LostWork};
@@ -48,7 +51,7 @@ pub use crate::progress::{Checkpoint, Load, Progress, StepRange};
 )]
 #[x_kube(
     validation = Rule::new("!(has(oldSelf.stop) && oldSelf.stop) || (has(self.stop) && self.stop)").message("a stopped run stays stopped: submit it again instead"),
-    validation = Rule::new("has(self.queue) == has(oldSelf.queue) && has(self.gpuType) == has(oldSelf.gpuType) && has(self.timeLimitSeconds) == has(oldSelf.timeLimitSeconds) && has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.env) == has(oldSelf.env) && has(self.annotations) == has(oldSelf.annotations) && has(self.checkpoint) == has(oldSelf.checkpoint) && has(self.graceSeconds) == has(oldSelf.graceSeconds) && has(self.minMembers) == has(oldSelf.minMembers) && has(self.failOn) == has(oldSelf.failOn) && has(self.spot) == has(oldSelf.spot) && has(self.maxPrice) == has(oldSelf.maxPrice) && has(self.deadline) == has(oldSelf.deadline)").message("a run's spec is immutable but for stop, pause, restarts and resumeStep: submit another run"),
+    validation = Rule::new("has(self.queue) == has(oldSelf.queue) && has(self.gpuType) == has(oldSelf.gpuType) && has(self.timeLimitSeconds) == has(oldSelf.timeLimitSeconds) && has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.env) == has(oldSelf.env) && has(self.annotations) == has(oldSelf.annotations) && has(self.checkpoint) == has(oldSelf.checkpoint) && has(self.graceSeconds) == has(oldSelf.graceSeconds) && has(self.startDeadlineSeconds) == has(oldSelf.startDeadlineSeconds) && has(self.minMembers) == has(oldSelf.minMembers) && has(self.failOn) == has(oldSelf.failOn) && has(self.spot) == has(oldSelf.spot) && has(self.maxPrice) == has(oldSelf.maxPrice) && has(self.deadline) == has(oldSelf.deadline)").message("a run's spec is immutable except for stop, pause, restarts and resumeStep: submit another run"),
     validation = Rule::new("self.restarts >= oldSelf.restarts").message("restarts only grows: each step of it begins another attempt"),
     validation = Rule::new("!has(self.minMembers) || self.minMembers <= self.members").message("minMembers must be at most members"),
     validation = Rule::new("!has(self.resumeStep) || has(self.checkpoint) || (has(oldSelf.resumeStep) && oldSelf.resumeStep == self.resumeStep)").message("resumeStep needs a checkpoint: this run keeps none"),
@@ -88,20 +91,20 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = immutable())]
     pub checkpoint: Option<CheckpointVolume>,
-    /// Whether spot machines, which the cloud may take back, are bought for it. `false`: it is not even placed on any that
-    /// are there. Without it none are bought, and those that are there do as well as others.
+    /// Whether spot machines, which the cloud may take back, are bought for it. `false`: it is not placed on spot
+    /// machines at all. Without it, none are bought, and existing ones are as good as others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = immutable())]
     pub spot: Option<bool>,
-    /// The most that the machines bought for it may cost per hour, all together: a decimal with at most six decimals, in the
-    /// currency of the price sheets. The lower of this and what its queue says counts.
+    /// The most that the machines bought for it may cost per hour, all together: a decimal with at most six decimals,
+    /// in the currency of the price sheets. The lower of this and the queue's own bound counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 14), regex(pattern = price::PATTERN))]
     #[x_kube(validation = immutable())]
     pub max_price: Option<String>,
-    /// When it must have ended, RFC 3339. It is neither stopped then nor promised: machines are bought, and others started, so
-    /// that it can be kept.
-    // A text, because one time that our type cannot hold would keep the whole list of runs from being read.
+    /// When it must have ended, RFC 3339. The run is not stopped then, and the time is not promised. Machines are
+    /// bought, and runs are ordered, so that it can be kept.
+    // A string, because one time that our type cannot hold would make the whole list of runs unreadable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 40),
@@ -117,17 +120,23 @@ pub struct RunSpec {
     #[schemars(range(min = 1, max = 3600))]
     #[x_kube(validation = immutable())]
     pub grace_seconds: Option<u32>,
-    /// How often it is tried again after failures of its own. What the machines do costs none of them.
+    /// How long a member may take to start after all members have nodes, in seconds. Then the attempt ends. Without
+    /// it, 1800.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 10, max = 86_400))]
+    #[x_kube(validation = immutable())]
+    pub start_deadline_seconds: Option<u32>,
+    /// How often it is tried again after failures of its own. Failures of machines cost no retry.
     #[serde(default)]
     #[schemars(range(max = 100))]
     #[x_kube(validation = immutable())]
     pub retries: u32,
-    /// Exit codes that end the run at once, whatever retries are left.
+    /// Exit codes that end the run at once, even if retries are left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(range(min = 1, max = 255)))]
     #[x_kube(validation = immutable())]
     pub fail_on: Vec<i32>,
-    /// With fewer members than `members`, down to this many, it goes on when that starts sooner; it grows again when
+    /// It may start with fewer members than `members`, down to this many, if that is sooner. It grows again when
     /// there is room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
@@ -141,7 +150,7 @@ pub struct RunSpec {
     #[schemars(length(min = 1, max = 256), inner(length(max = 65_536)))]
     #[x_kube(validation = immutable())]
     pub command: Vec<String>,
-    /// Environment variables, beside the rendezvous variables that every member gets.
+    /// Environment variables, in addition to the rendezvous variables that every member gets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     #[x_kube(validation = immutable())]
@@ -169,12 +178,12 @@ pub struct RunSpec {
     /// Set to true to save and give the GPUs back, and to false to go on.
     #[serde(default)]
     pub pause: bool,
-    /// Each step of this number begins another attempt: of a run that failed, and of one that goes on, which is told to
-    /// save first.
+    /// Each increment begins another attempt: of a run that failed, or of one that still runs, which is told to save
+    /// first.
     #[serde(default)]
     pub restarts: u32,
-    /// The step that the attempt begun by the last change of `restarts` resumes from; 0 is the beginning. Without it, the
-    /// newest.
+    /// The step that the attempt begun by the last change of `restarts` resumes from; 0 is the beginning. Without it,
+    /// the newest checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 9_007_199_254_740_991_i64))]
     pub resume_step: Option<i64>,
@@ -253,7 +262,8 @@ impl PriorityTier {
         }
     }
 
-    /// The value of the tier's PriorityClass, far apart so that an admin can put classes of their own between.
+    /// The value of the tier's PriorityClass. The values are far apart, so that an admin can put other classes
+    /// between them.
     pub fn priority_value(self) -> i32 {
         match self {
             Self::Exploration => 1_000,
@@ -264,7 +274,7 @@ impl PriorityTier {
     }
 }
 
-/// What has become of the run. `waiting` belongs to the scheduler, `progress` to the API server, everything else to the
+/// The state of the run. `waiting` belongs to the scheduler, `progress` to the API server, everything else to the
 /// controllers.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -281,32 +291,35 @@ pub struct RunStatus {
     /// A sentence on why it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The index of the member that `message` tells of, if `reason` is `MemberLost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_member: Option<u32>,
     /// The last attempts, oldest first. An attempt is written here before its Job is created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
     /// How the members of the last attempt fare.
     #[serde(default)]
     pub members: MemberCounts,
-    /// When the first member got going.
+    /// When the first member started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When the run was over.
+    /// When the run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
     /// See [`crate::conditions::run`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// `spec.restarts` as far as it was followed.
+    /// The value of `spec.restarts` that was last acted on.
     #[serde(default)]
     pub restarts: u32,
-    /// Failures of its own since it was submitted or begun again on request: each costs a retry.
+    /// Failures of its own since it was submitted, or last begun again on request: each costs a retry.
     #[serde(default)]
     pub failures: u32,
-    /// For how long attempts that are over have run, in seconds: it counts against the time limit.
+    /// How long ended attempts ran, in seconds. It counts against the time limit.
     #[serde(default)]
     pub used_seconds: i64,
-    /// When the next attempt begins: failures are not tried again at once.
+    /// When the next attempt begins: failures are not retried at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<Time>,
     /// What its members reported. Written by the API server.
@@ -329,7 +342,7 @@ pub enum RunPhase {
     Running,
     /// Every member ended well.
     Succeeded,
-    /// A member failed, or the run was taken away from outside.
+    /// A member failed, or something else deleted the run's Job.
     Failed,
     /// Somebody stopped it.
     Stopped,
@@ -337,7 +350,43 @@ pub enum RunPhase {
     Paused,
 }
 
+impl Run {
+    /// The user who submitted it through our API.
+    pub fn submitted_by(&self) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(SUBMITTED_BY_ANNOTATION).map(String::as_str)
+    }
+
+    /// A patch of the status of this run as it was read. It is refused on a newer version, and on another object of
+    /// the same name.
+    pub fn status_patch(&self, status: &impl Serialize) -> serde_json::Value {
+        serde_json::json!({
+            "apiVersion": Self::api_version(&()),
+            "kind": Self::kind(&()),
+            "metadata": {
+                "name": self.metadata.name,
+                "namespace": self.metadata.namespace,
+                "uid": self.metadata.uid,
+                "resourceVersion": self.metadata.resource_version,
+            },
+            "status": status,
+        })
+    }
+}
+
 impl RunPhase {
+    /// As the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Starting => "Starting",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Stopped => "Stopped",
+            Self::Paused => "Paused",
+        }
+    }
+
     /// Whether nothing more will happen.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Stopped)
@@ -380,11 +429,18 @@ pub struct Waiting {
 pub struct Reason {
     /// A CamelCase word, for example `QuotaExceeded`.
     pub code: String,
-    /// For example `queue nlp holds 40 of 48 H100; asks 32`.
+    /// For example `queue nlp holds 40 of 48 H100; requests 32`.
     pub message: String,
-    /// True when waiting will not help: the run must change.
+    /// True when waiting will not help: the run must change. The same as the nature `Never`.
     #[serde(default)]
     pub never: bool,
+    /// What would end the wait.
+    // A word of a later version must not keep anybody from reading the Run.
+    #[serde(default, deserialize_with = "if_known", skip_serializing_if = "Option::is_none")]
+    pub nature: Option<WaitNature>,
+    /// What it is about, in a word or two for people, for example `quota`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
     /// The queue that is full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
@@ -394,18 +450,52 @@ pub struct Reason {
     /// The resource that is short, for example `H100`, `cpu` or `memory`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// How much the queue holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holds: Option<i64>,
-    /// How much it may hold.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bound: Option<i64>,
-    /// How much was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asks: Option<i64>,
-    /// How much is free.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub free: Option<i64>,
+    /// Its numbers, the most telling first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub numbers: Vec<ReasonNumber>,
+}
+
+/// What would end a wait.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitNature {
+    /// Room on nodes.
+    Room,
+    /// Room in a queue.
+    Quota,
+    /// Its turn: others come first.
+    Order,
+    /// Time alone.
+    Time,
+    /// Something that people do.
+    People,
+    /// Nothing: the run must change.
+    Never,
+    /// Machines that are on their way.
+    Coming,
+}
+
+/// Reads a nature; a word of another version is none.
+fn if_known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<WaitNature>, D::Error> {
+    let word = Option::<String>::deserialize(deserializer)?;
+    let known =
+        |word: String| WaitNature::deserialize(IntoDeserializer::<ValueError>::into_deserializer(word));
+    Ok(word.and_then(|word| known(word).ok()))
+}
+
+/// One number of a reason, for example `queue holds` 40 `H100`.
+#[derive(Serialize, Deserialize, JsonSchema, ToSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ReasonNumber {
+    /// What it counts, in words that stand before it.
+    pub label: String,
+    /// The number.
+    pub value: i64,
+    /// What it is counted in.
+    pub unit: String,
+    /// Whether it reveals a queue's use: only for people who may read the queue.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_queue: bool,
 }
 
 impl Reason {
@@ -414,7 +504,7 @@ impl Reason {
         self.gang.as_deref().map(|gang| gang.split_once('/').map_or(gang, |(namespace, _)| namespace))
     }
 
-    /// For those who may not see the gang that is in the way: that there is one, and not which.
+    /// For people who may not see the gang that is in the way: that there is one, and not which.
     #[must_use]
     pub fn without_gang(self) -> Self {
         let Some(gang) = &self.gang else { return self };
@@ -424,6 +514,23 @@ impl Reason {
 }
 
 fn immutable() -> Rule {
-    Rule::new("self == oldSelf")
-        .message("a run's spec is immutable but for stop, pause, restarts and resumeStep: submit another run")
+    Rule::new("self == oldSelf").message(
+        "a run's spec is immutable except for stop, pause, restarts and resumeStep: submit another run",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reason, WaitNature};
+
+    #[test]
+    fn a_nature_of_a_later_version_is_read_as_none() {
+        let read = |nature: &str| {
+            let json = format!(r#"{{ "code": "X", "message": "x", "nature": {nature} }}"#);
+            serde_json::from_str::<Reason>(&json).expect("a reason").nature
+        };
+        assert_eq!(read(r#""Quota""#), Some(WaitNature::Quota));
+        assert_eq!(read(r#""Weather""#), None);
+        assert_eq!(read("null"), None);
+    }
 }

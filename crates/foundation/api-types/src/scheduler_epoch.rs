@@ -1,5 +1,6 @@
-//! `SchedulerEpoch`: who may schedule. The fence, an admission policy, compares the writes of the scheduler's identity with
-//! its holder, and binds with a selector that has its epoch; see `docs/decisions/0002-fence.md`.
+//! `SchedulerEpoch`: which process may schedule. The fence, an admission policy, compares the writes of the
+//! scheduler's identity with its holder, and binds with a selector that has its epoch; see
+//! `docs/decisions/0002-fence.md`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube_derive::{CustomResource, KubeSchema};
@@ -32,17 +33,21 @@ pub struct SchedulerEpochSpec {
     pub holder: String,
 }
 
-/// The merge patch that opens the fence of binds for an epoch: only those of others are looked at from then on. It is refused
-/// if anybody wrote the fence since it was read in this version, and without one.
+/// The merge patch that opens the fence of binds for an epoch: from then on it examines only binds of other epochs.
+/// It is refused if the fence was written since this version was read. Without a version it is always refused.
 pub fn opening(epoch: i64, version: Option<&str>) -> Json {
+    json!({
+        "metadata": { "resourceVersion": version },
+        "spec": { "matchResources": { "objectSelector": other_epochs(epoch) } },
+    })
+}
+
+/// Selects the binds of every epoch but this one.
+pub fn other_epochs(epoch: i64) -> LabelSelector {
     let other = LabelSelectorRequirement {
         key: EPOCH_LABEL.to_owned(),
         operator: "NotIn".to_owned(),
         values: Some(vec![epoch.to_string()]),
     };
-    let others = LabelSelector { match_expressions: Some(vec![other]), match_labels: None };
-    json!({
-        "metadata": { "resourceVersion": version },
-        "spec": { "matchResources": { "objectSelector": others } },
-    })
+    LabelSelector { match_expressions: Some(vec![other]), match_labels: None }
 }

@@ -1,55 +1,13 @@
-//! Disruption budgets: whom they cover, and how many of those may go at present.
+//! Disruption budgets: which pods they cover, and how many of those may be evicted at present.
 
-use cluster_model::{Budget, BudgetCounts, BudgetKey, Change, Selector};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube_core::ObjectMeta;
+use cluster_model::{Budget, BudgetCounts, BudgetKey, ClusterChange, Selector};
+use slim_objects::SlimBudget;
 
 use crate::near::selector;
-use crate::slim::{null_is_default, resource_like, slim_metadata};
-use crate::slim_near::SlimLabelSelector;
 
-/// A `PodDisruptionBudget` as we read it.
-#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
-#[serde(default)]
-pub struct SlimBudget {
-    /// Name and generation.
-    #[serde(deserialize_with = "slim_metadata")]
-    pub metadata: ObjectMeta,
-    /// Whom it covers.
-    #[serde(deserialize_with = "null_is_default")]
-    pub spec: SlimBudgetSpec,
-    /// How many may go.
-    #[serde(deserialize_with = "null_is_default")]
-    pub status: SlimBudgetStatus,
-}
-
-/// Whom a budget covers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default)]
-pub struct SlimBudgetSpec {
-    /// Nobody if absent, everybody of the namespace if empty.
-    pub selector: Option<SlimLabelSelector>,
-}
-
-/// What its controller reckons.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SlimBudgetStatus {
-    /// So many may go at present.
-    pub disruptions_allowed: i32,
-    /// Pods that are well.
-    pub current_healthy: i32,
-    /// How many must be.
-    pub desired_healthy: i32,
-    /// All pods that it covers.
-    pub expected_pods: i32,
-    /// The generation that this was reckoned for.
-    pub observed_generation: Option<i64>,
-}
-
-/// What a budget that was seen means. One that cannot be read covers everybody and allows nothing; so does one whose
-/// controller has not caught up, of those it covers.
-pub fn budget_change(slim: &SlimBudget) -> Change {
+/// The cluster change for a budget that was seen. If it cannot be read, it covers every pod and allows nothing. If
+/// its controller has not caught up, it allows nothing for the pods that it covers.
+pub fn budget_change(slim: &SlimBudget) -> ClusterChange {
     let status = &slim.status;
     let is_fresh = status.observed_generation.unwrap_or(0) >= slim.metadata.generation.unwrap_or(0);
     let allowed = u32::try_from(status.disruptions_allowed).unwrap_or(0);
@@ -65,12 +23,12 @@ pub fn budget_change(slim: &SlimBudget) -> Change {
         expected: status.expected_pods,
         generation: status.observed_generation.unwrap_or(0),
     };
-    Change::Budget(Budget { key: key(slim), selector, allowed, counts, told: 0 })
+    ClusterChange::Budget(Budget { key: key(slim), selector, allowed, counts, told: 0 })
 }
 
-/// What a budget that was deleted means.
-pub fn budget_gone(slim: &SlimBudget) -> Change {
-    Change::BudgetGone(key(slim))
+/// The cluster change for a budget that was deleted.
+pub fn budget_gone(slim: &SlimBudget) -> ClusterChange {
+    ClusterChange::BudgetGone(key(slim))
 }
 
 fn key(slim: &SlimBudget) -> BudgetKey {
@@ -80,11 +38,9 @@ fn key(slim: &SlimBudget) -> BudgetKey {
     }
 }
 
-resource_like!(SlimBudget, PodDisruptionBudget);
-
 #[cfg(test)]
 mod tests {
-    use cluster_model::{Budget, Change};
+    use cluster_model::{Budget, ClusterChange};
     use serde_json::{Value, json};
 
     use super::{SlimBudget, budget_change};
@@ -96,7 +52,7 @@ mod tests {
             "status": { "disruptionsAllowed": allowed, "observedGeneration": observed },
         }))
         .unwrap();
-        let Change::Budget(budget) = budget_change(&slim) else { panic!("a budget") };
+        let ClusterChange::Budget(budget) = budget_change(&slim) else { panic!("a budget") };
         budget
     }
 

@@ -1,10 +1,9 @@
 //! Abilities that a kubelet declares and some pods need, as kube-scheduler reads them from the pod.
 
 use cluster_model::Features;
+use slim_objects::{SlimNode, SlimPod};
 
-use crate::slim::{SlimNode, SlimPod};
-
-/// What a node declares, as far as any pod asks for it.
+/// The abilities that a node declares, if pods can ask for them.
 pub(crate) fn declared(node: &SlimNode) -> Features {
     let read = |name: &String| match name.as_str() {
         "RestartAllContainersOnContainerExits" => Features::RESTARTS_ALL_CONTAINERS,

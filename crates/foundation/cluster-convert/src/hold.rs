@@ -1,4 +1,5 @@
-//! Holds as objects, and as the model knows them. Both ways are here, so that what is written can be read again.
+//! Holds as objects, and as the model knows them. Both directions are here, so that what is written can be read
+//! again.
 
 use api_types::Hold;
 use api_types::hold::{HeldMember, HoldReason, HoldSpec, HoldVictim};
@@ -6,7 +7,7 @@ use cluster_model::GangKey;
 use cluster_model::plan::{EvictionRule, HoldRecord, VictimRecord};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What the object of a hold says.
+/// The model's record of a `Hold` object.
 pub fn hold_record(object: &Hold) -> HoldRecord {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let HoldSpec { claimant, why, members, victims, expires, epoch: _ } = &object.spec;
@@ -24,7 +25,7 @@ pub fn hold_record(object: &Hold) -> HoldRecord {
     }
 }
 
-/// The object's spec, as the leader of an epoch writes it.
+/// The spec of a `Hold` object, as the leader of an epoch writes it.
 pub fn hold_spec(record: &HoldRecord, epoch: i64) -> HoldSpec {
     let HoldRecord { gang, rule, members, victims, expires } = record;
     HoldSpec {

@@ -1,23 +1,23 @@
-//! What pods ask of other pods, and the labels by which they are asked for.
+//! What pods ask of other pods, and the labels that they are selected by.
 
 use std::sync::Arc;
 
 use cluster_model::{
-    Change, LabelSet, Neighbours, Operator, PodTerm, Requirement, Scope, Selector, SpreadConstraint,
+    ClusterChange, LabelSet, Neighbours, Operator, PodTerm, Requirement, Scope, Selector, SpreadConstraint,
+};
+use slim_objects::requests::quoted;
+use slim_objects::{
+    SlimExpression, SlimLabelSelector, SlimNamespace, SlimPod, SlimPodTerm, SlimSpreadConstraint,
 };
 
-use crate::pod::quoted;
-use crate::slim::SlimPod;
-use crate::slim_near::{SlimExpression, SlimLabelSelector, SlimNamespace, SlimPodTerm, SlimSpreadConstraint};
-
-/// What a namespace that was seen means.
-pub fn namespace_change(namespace: &SlimNamespace) -> Change {
-    Change::Namespace { name: name(namespace), labels: labels(namespace.metadata.labels.as_ref()) }
+/// The cluster change for a namespace that was seen.
+pub fn namespace_change(namespace: &SlimNamespace) -> ClusterChange {
+    ClusterChange::Namespace { name: name(namespace), labels: labels(namespace.metadata.labels.as_ref()) }
 }
 
-/// What a namespace that was deleted means.
-pub fn namespace_gone(namespace: &SlimNamespace) -> Change {
-    Change::NamespaceGone(name(namespace))
+/// The cluster change for a namespace that was deleted.
+pub fn namespace_gone(namespace: &SlimNamespace) -> ClusterChange {
+    ClusterChange::NamespaceGone(name(namespace))
 }
 
 fn name(namespace: &SlimNamespace) -> Arc<str> {
@@ -56,7 +56,7 @@ pub(crate) fn neighbours(pod: &SlimPod, unsupported: &mut Vec<String>) -> Option
     (!neighbours.is_empty()).then(|| Arc::new(neighbours))
 }
 
-/// Without namespaces and without a selector of them the pod's own is meant.
+/// Without namespaces and without a selector of namespaces, the pod's own namespace is meant.
 fn pod_term(pod: &SlimPod, term: &SlimPodTerm) -> Result<PodTerm, String> {
     let own = pod.metadata.namespace.as_deref();
     let is_own = term.namespaces.is_empty() && term.namespace_selector.is_none();
@@ -73,7 +73,7 @@ fn pod_term(pod: &SlimPod, term: &SlimPodTerm) -> Result<PodTerm, String> {
 
 fn spread_constraint(pod: &SlimPod, slim: &SlimSpreadConstraint) -> Result<SpreadConstraint, String> {
     let own = pod_labels(pod);
-    // The API server merges these too, but only from 1.34 on; twice is as good as once.
+    // From version 1.34 on the API server merges these too. Merging them twice does no harm.
     let keys = slim.match_label_keys.iter();
     let merged = keys.filter_map(|key| Some(Requirement::is(key.as_str(), own.get(key)?.clone())));
     let selector = slim.label_selector.as_ref().map(selector).transpose()?;

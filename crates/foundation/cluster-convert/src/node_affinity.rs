@@ -1,14 +1,12 @@
 //! What a pod requires of its node's labels and name.
 //!
-//! An alternative that Kubernetes could not read matches no node; it is left out here.
+//! An alternative that Kubernetes could not read matches no node, so it is left out here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cluster_model::{LabelRule, LabelTest, NameRule, NodeAffinity, NodeTerm};
-
-use crate::slim::SlimPod;
-use crate::slim_local::{SlimNodeRule, SlimNodeTerm};
+use slim_objects::{SlimNodeRule, SlimNodeTerm, SlimPod};
 
 /// The only field of a node that rules may name.
 const NAME_FIELD: &str = "metadata.name";
@@ -56,7 +54,7 @@ fn name_rule(slim: &SlimNodeRule) -> Option<NameRule> {
     }
 }
 
-/// Whether a text could be the value of a label; a rule with another one is none that Kubernetes reads.
+/// Whether a text can be the value of a label. Kubernetes does not read a rule with any other text.
 fn is_label_value(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let is_outer = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());

@@ -1,30 +1,26 @@
-//! Pods: what they ask for, whose they are, and what of it we cannot honour yet.
+//! Pods: what they ask for, whose they are, and what we cannot honour yet.
 
 use std::sync::Arc;
 
 use api_types::names;
-use cluster_model::{Change, GangKey, HostPort, HostPorts, Pod, PodKey, Resources, TaintEffect, Toleration};
+use cluster_model::{
+    ClusterChange, GangKey, HostPort, HostPorts, Pod, PodKey, Resources, TaintEffect, Toleration,
+};
 use jiff::Timestamp;
+use slim_objects::requests::{self, Requests, quoted};
+use slim_objects::{SlimPod, SlimToleration, annotation, bound_at, label, member_index};
 
 use crate::features;
 use crate::near;
 use crate::node_affinity::node_affinity;
-use crate::requests;
-use crate::slim::{SlimPod, SlimToleration};
 use crate::terms::{checkpointed, terms};
 
-/// Annotation (and label) that the Job controller puts on the pods of an Indexed Job.
-pub(crate) const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-
-/// The most that one pod or node counts for, of anything: 2^45 is 32 TiB. Sums over 2^18 of them fit in an i64.
-pub(crate) const AMOUNT_MAX: i64 = 1 << 45;
 /// Kubernetes' own: how long a pod may take to end if it says nothing.
 const GRACE_SECONDS_DEFAULT: i64 = 30;
-/// How much of a text that somebody wrote is repeated in a reason, in characters.
-const QUOTED_MAX: usize = 40;
 
-/// What a pod that was seen means. One that has ended, or waits for another scheduler, is as good as gone.
-pub fn pod_change(pod: &SlimPod) -> Change {
+/// The cluster change for a pod that was seen. A pod that has ended, or that waits for another scheduler, counts as
+/// gone.
+pub fn pod_change(pod: &SlimPod) -> ClusterChange {
     let ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
     let ours = pod.spec.scheduler_name.as_deref() == Some(names::SCHEDULER_NAME);
     let node = pod.spec.node_name.as_deref().filter(|node| !node.is_empty());
@@ -34,15 +30,15 @@ pub fn pod_change(pod: &SlimPod) -> Change {
 
     let mut unsupported = asks_beyond_us(pod);
     let neighbours = near::neighbours(pod, &mut unsupported);
-    let held = requests::held(pod, &mut unsupported);
+    let Requests { gpus, cpu_millis, memory_bytes, other } = requests::held(pod, &mut unsupported);
     let terms = terms(pod, &mut unsupported);
     let key = pod_key(pod);
     let gang = gang_key(pod, &key);
-    Change::Pod(Pod {
+    ClusterChange::Pod(Pod {
         gang_size: gang_size(pod, &mut unsupported),
         queue: label(pod, names::QUEUE_LABEL).map(Into::into),
-        requests: held.main,
-        other_requests: held.other,
+        requests: Resources { gpus, cpu_millis, memory_bytes, pods: 1 },
+        other_requests: other.into_iter().collect(),
         host_ports: host_ports(pod),
         gpu_types: annotation(pod, names::GPU_TYPE_ANNOTATION).map(Into::into).into_iter().collect(),
         priority: pod.spec.priority.unwrap_or(0),
@@ -76,9 +72,9 @@ pub fn pod_change(pod: &SlimPod) -> Change {
     })
 }
 
-/// What a pod that was deleted means.
-pub fn pod_gone(pod: &SlimPod) -> Change {
-    Change::PodGone(pod_key(pod))
+/// The cluster change for a pod that was deleted.
+pub fn pod_gone(pod: &SlimPod) -> ClusterChange {
+    ClusterChange::PodGone(pod_key(pod))
 }
 
 /// A pod's identity.
@@ -87,38 +83,13 @@ pub fn pod_key(pod: &SlimPod) -> PodKey {
     PodKey::new(text(&pod.metadata.namespace), text(&pod.metadata.name), text(&pod.metadata.uid))
 }
 
-/// A pod's place in its gang, if a Job gave it one.
-pub fn member_index(pod: &SlimPod) -> Option<u32> {
-    annotation(pod, COMPLETION_INDEX).or_else(|| label(pod, COMPLETION_INDEX))?.parse().ok()
-}
-
-/// What a pod asks for, whether or not it still holds it. What cannot be read counts as nothing.
-pub fn pod_requests(pod: &SlimPod) -> Resources {
-    requests::asked(pod).main
-}
-
-/// When a pod got its node, as the API server noted it.
-pub fn bound_at(pod: &SlimPod) -> Option<Timestamp> {
-    let mut conditions = pod.status.conditions.iter();
-    let scheduled = conditions.find(|it| it.kind == "PodScheduled" && it.status == "True")?;
-    scheduled.last_transition_time.as_ref().map(|time| time.0)
-}
-
-fn label<'a>(pod: &'a SlimPod, key: &str) -> Option<&'a str> {
-    pod.metadata.labels.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
-}
-
-pub(crate) fn annotation<'a>(pod: &'a SlimPod, key: &str) -> Option<&'a str> {
-    pod.metadata.annotations.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
-}
-
-/// A pod without a gang is one of its own; `/` cannot occur in a label, so it never joins someone else's.
+/// A pod without a gang is a gang of one. No label contains `/`, so it never joins another gang.
 fn gang_key(pod: &SlimPod, key: &PodKey) -> GangKey {
     let name = label(pod, names::GANG_LABEL).map_or_else(|| format!("pod/{}", key.name).into(), Arc::from);
     GangKey { namespace: key.namespace.clone(), name }
 }
 
-/// The uid of who makes it anew.
+/// The uid of the controller that recreates it.
 fn controller(pod: &SlimPod) -> Option<&str> {
     let mut owners = pod.metadata.owner_references.iter().flatten();
     owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
@@ -142,7 +113,7 @@ fn gang_size(pod: &SlimPod, unsupported: &mut Vec<String>) -> Option<u32> {
     size
 }
 
-/// Fields that ask for something a scheduler must honour, and we do not yet.
+/// Fields that ask for something that a scheduler must honour and we do not honour yet.
 fn asks_beyond_us(pod: &SlimPod) -> Vec<String> {
     let spec = &pod.spec;
     let fields =
@@ -158,7 +129,7 @@ fn host_ports(pod: &SlimPod) -> HostPorts {
     ports.map(|it| HostPort::new(it.port, &it.protocol, &it.address)).collect()
 }
 
-/// A toleration whose operator or effect we do not know tolerates nothing.
+/// A toleration with an unknown operator or effect tolerates nothing.
 fn toleration(slim: &SlimToleration) -> Option<Toleration> {
     let given = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Arc::<str>::from);
     let value = match slim.operator.as_deref() {
@@ -180,8 +151,4 @@ pub(crate) fn taint_effect(effect: &str) -> Option<TaintEffect> {
         "NoExecute" => Some(TaintEffect::NoExecute),
         _ => None,
     }
-}
-
-pub(crate) fn quoted(text: &str) -> String {
-    text.chars().take(QUOTED_MAX).collect()
 }

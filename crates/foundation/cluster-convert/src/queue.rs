@@ -1,56 +1,69 @@
 //! Queues: amounts as integers.
 
-use api_types::{ResourceAmounts, price};
-use cluster_model::{Amounts, BankTerms, Change, HALF_LIFE_SECONDS_DEFAULT, Queue, QueueName, Reclaim};
+use api_types::queue::{BankSpec, FairShareSpec, ReclaimSpec};
+use api_types::{BuyingBounds, QueueSpec, ResourceAmounts, price};
+use cluster_model::{
+    Amounts, BankTerms, ClusterChange, HALF_LIFE_SECONDS_DEFAULT, Queue, QueueName, Reclaim, Tier,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use slim_objects::quantity;
 
-use crate::quantity;
-
-/// What a queue that was seen means.
-pub fn queue_change(queue: &api_types::Queue) -> Change {
-    let spec = &queue.spec;
-    Change::Queue(Queue {
-        parent: spec.parent.as_deref().map(Into::into),
-        weight: spec.weight,
-        quota: spec.quota.as_ref().map(amounts),
-        limit: spec.limit.as_ref().map(amounts),
-        lend: spec.lend.as_ref().map(amounts),
-        reclaim: spec.reclaim.map_or_else(Reclaim::default, |reclaim| Reclaim {
-            grace_seconds: reclaim.grace_seconds,
-            min_run_seconds: reclaim.min_run_seconds,
-        }),
-        half_life_seconds: spec.fair_share.map_or(HALF_LIFE_SECONDS_DEFAULT, |share| share.half_life_seconds),
-        bank: spec
-            .bank
-            .map(|bank| BankTerms { earn_millis: bank.earn_millis, cap_gpu_seconds: bank.cap_gpu_seconds }),
-        // The API server refuses what is no price; should one get through, nothing is bought rather than anything.
-        max_price_micros: spec.max_price.as_deref().map(|price| price::micros(price).unwrap_or(0)),
-        namespaces: spec.namespaces.iter().map(|namespace| namespace.as_str().into()).collect(),
+/// The cluster change for a queue that was seen.
+pub fn queue_change(queue: &api_types::Queue) -> ClusterChange {
+    let QueueSpec {
+        parent,
+        weight,
+        quota,
+        limit,
+        lend,
+        reclaim,
+        fair_share,
+        bank,
+        highest_priority,
+        max_price,
+        machines,
+        namespaces,
+    } = &queue.spec;
+    let reclaim = reclaim
+        .map(|ReclaimSpec { grace_seconds, min_run_seconds }| Reclaim { grace_seconds, min_run_seconds });
+    let half_life_seconds = fair_share.map(|FairShareSpec { half_life_seconds }| half_life_seconds);
+    ClusterChange::Queue(Queue {
+        parent: parent.as_deref().map(Into::into),
+        weight: *weight,
+        quota: quota.as_ref().map(amounts),
+        limit: limit.as_ref().map(amounts),
+        lend: lend.as_ref().map(amounts),
+        reclaim: reclaim.unwrap_or_default(),
+        half_life_seconds: half_life_seconds.unwrap_or(HALF_LIFE_SECONDS_DEFAULT),
+        bank: bank
+            .map(|BankSpec { earn_millis, cap_gpu_seconds }| BankTerms { earn_millis, cap_gpu_seconds }),
+        highest_tier: highest_priority.map(|tier| Tier::of(tier.priority_value())),
+        // The API server refuses a text that is not a price. If one gets through, nothing is bought.
+        max_price_micros: max_price.as_deref().map(|price| price::micros(price).unwrap_or(0)),
+        machines_max: machines.as_ref().and_then(|bounds| bounds.most_machines),
+        machines_per_hour_micros_max: machines.as_ref().and_then(BuyingBounds::per_hour_micros),
+        namespaces: namespaces.iter().map(|namespace| namespace.as_str().into()).collect(),
         ..Queue::new(name(queue))
     })
 }
 
-/// What a queue that was deleted means.
-pub fn queue_gone(queue: &api_types::Queue) -> Change {
-    Change::QueueGone(name(queue))
+/// The cluster change for a queue that was deleted.
+pub fn queue_gone(queue: &api_types::Queue) -> ClusterChange {
+    ClusterChange::QueueGone(name(queue))
 }
 
 fn name(queue: &api_types::Queue) -> QueueName {
     queue.metadata.name.as_deref().unwrap_or_default().into()
 }
 
-/// The API server refuses what is not a quantity; should one get through, it bounds at zero rather than not at all.
-fn amounts(amounts: &ResourceAmounts) -> Amounts {
+/// The API server refuses a text that is not a quantity. If one gets through, the bound is zero, and not missing.
+fn amounts(ResourceAmounts { gpus, cpu, memory }: &ResourceAmounts) -> Amounts {
     let read = |amount: &Option<Quantity>, read: fn(&str) -> Result<i64, quantity::Error>| {
         amount.as_ref().map(|amount| read(&amount.0).unwrap_or(0))
     };
     Amounts {
-        gpus: amounts
-            .gpus
-            .iter()
-            .map(|(gpu_type, gpus)| (gpu_type.as_str().into(), i64::from(*gpus)))
-            .collect(),
-        cpu_millis: read(&amounts.cpu, quantity::millis),
-        memory_bytes: read(&amounts.memory, quantity::units),
+        gpus: gpus.iter().map(|(gpu_type, gpus)| (gpu_type.as_str().into(), i64::from(*gpus))).collect(),
+        cpu_millis: read(cpu, quantity::millis),
+        memory_bytes: read(memory, quantity::units),
     }
 }

@@ -1,21 +1,15 @@
-//! What a gang asks beyond resources, as its pods write it: how long it may run, where it must lie, and what may be done
-//! to it once it runs.
+//! What a gang asks beyond resources, as its pods write it: how long it may run, where it must be, and what may be
+//! done to it once it runs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::{names, price};
 use cluster_model::{EvictionTerms, Level, Terms, TopologyTerms};
 use jiff::Timestamp;
+use slim_objects::requests::quoted;
+use slim_objects::{LEVELS, SlimPod, annotation};
 
-use crate::pod::{annotation, quoted};
-use crate::slim::SlimPod;
-
-/// The levels of the topology, the outermost first: what people call them, and the node label that says where a node is.
-const LEVELS: [(&str, &str); 3] =
-    [("zone", names::ZONE_LABEL), ("block", names::BLOCK_LABEL), ("rack", names::RACK_LABEL)];
-
-/// The terms of the pod's gang. What cannot be read is said in `unsupported`, and never guessed.
+/// The terms of the pod's gang. Values that cannot be read are named in `unsupported`, and never guessed.
 pub(crate) fn terms(pod: &SlimPod, unsupported: &mut Vec<String>) -> Arc<Terms> {
     let spot =
         written(pod, names::SPOT_ANNOTATION).map(|_| flag(pod, names::SPOT_ANNOTATION, false, unsupported));
@@ -27,31 +21,23 @@ pub(crate) fn terms(pod: &SlimPod, unsupported: &mut Vec<String>) -> Arc<Terms> 
             segment: None,
         },
         eviction: EvictionTerms {
-            // Who wrote anything but no meant to be left alone.
+            // Any value but a clear no is taken as a wish to be left alone.
             never: flag(pod, names::NEVER_EVICT_ANNOTATION, true, unsupported),
             checkpoints: flag(pod, names::CHECKPOINTS_ANNOTATION, false, unsupported),
         },
-        // Who says nothing takes what is there, as under any other scheduler.
+        // Without an answer, the gang takes existing spot nodes, as under any other scheduler.
         takes_spot: spot != Some(false),
         buys_spot: spot == Some(true),
-        max_price_micros: read(pod, names::MAX_PRICE_ANNOTATION, price::micros, "no price", unsupported),
-        deadline: read(pod, names::DEADLINE_ANNOTATION, |text| text.parse().ok(), "no time", unsupported),
+        max_price_micros: read(pod, names::MAX_PRICE_ANNOTATION, price::micros, "not a price", unsupported),
+        deadline: read(pod, names::DEADLINE_ANNOTATION, |text| text.parse().ok(), "not a time", unsupported),
         ..Terms::default()
     };
     Arc::new(terms)
 }
 
-/// When a pod last saved its state. What is no time is no news.
+/// When a pod last saved its state. A text that is not a time is ignored.
 pub(crate) fn checkpointed(pod: &SlimPod) -> Option<Timestamp> {
     annotation(pod, names::CHECKPOINTED_AT_ANNOTATION)?.parse().ok()
-}
-
-/// The domains that a node lies in. A level that it does not name, but has one further in, is a domain without a name: so
-/// a rack is always the third level, also where nobody has labelled zones.
-pub fn topology(labels: &BTreeMap<String, String>) -> Vec<Arc<str>> {
-    let named = LEVELS.map(|(_, label)| labels.get(label).map_or("", String::as_str));
-    let depth = named.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
-    named.iter().take(depth).map(|name| Arc::from(*name)).collect()
 }
 
 fn level(pod: &SlimPod, name: &str, unsupported: &mut Vec<String>) -> Option<Level> {
@@ -79,7 +65,7 @@ fn read<T>(
     found
 }
 
-/// Yes or no; `unclear` if it is neither, which errs on the side that costs the gang nothing.
+/// Yes or no; `unclear` if it is neither, which is the side that costs the gang nothing.
 fn flag(pod: &SlimPod, name: &str, unclear: bool, unsupported: &mut Vec<String>) -> bool {
     match written(pod, name) {
         None | Some("false") => false,
@@ -91,20 +77,18 @@ fn flag(pod: &SlimPod, name: &str, unclear: bool, unsupported: &mut Vec<String>)
     }
 }
 
-/// An annotation, also if it is empty.
+/// An annotation, even if it is empty.
 fn written<'a>(pod: &'a SlimPod, name: &str) -> Option<&'a str> {
     pod.metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use cluster_model::Level;
     use serde_json::json;
+    use slim_objects::SlimPod;
 
-    use super::{checkpointed, terms, topology};
-    use crate::slim::SlimPod;
+    use super::{checkpointed, terms};
 
     fn pod(annotations: &serde_json::Value) -> SlimPod {
         serde_json::from_value(json!({
@@ -148,7 +132,7 @@ mod tests {
             "warpyard.dev/deadline": "soon",
         }));
         let found = terms(&pod, &mut unsupported);
-        assert!(found.eviction.never, "nobody is evicted for a slip of the pen");
+        assert!(found.eviction.never, "no gang is evicted for a slip of the pen");
         assert!(!found.eviction.checkpoints, "nor moved");
         assert_eq!(found.topology.required, None);
         assert_eq!(checkpointed(&pod), None);
@@ -158,8 +142,8 @@ mod tests {
                 "annotation warpyard.dev/topology-required is galaxy, not one of zone, block, rack",
                 "annotation warpyard.dev/never-evict is yes, neither true nor false",
                 "annotation warpyard.dev/checkpoints is yes, neither true nor false",
-                "annotation warpyard.dev/max-price is much, which is no price",
-                "annotation warpyard.dev/deadline is soon, which is no time",
+                "annotation warpyard.dev/max-price is much, which is not a price",
+                "annotation warpyard.dev/deadline is soon, which is not a time",
             ]
         );
     }
@@ -185,20 +169,5 @@ mod tests {
         assert!(["true", "True", "1", ""].into_iter().all(stays));
         assert!(!stays("false"));
         assert!(!terms(&pod(&json!({})), &mut Vec::new()).eviction.never);
-    }
-
-    #[test]
-    fn a_rack_is_the_third_level_whatever_else_is_labelled() {
-        let labels = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-        };
-        let path = |pairs: &[(&str, &str)]| topology(&labels(pairs)).join("/");
-        let (zone, block, rack) =
-            ("topology.kubernetes.io/zone", "topology.warpyard.dev/block", "topology.warpyard.dev/rack");
-        assert_eq!(path(&[(zone, "z"), (block, "b"), (rack, "r")]), "z/b/r");
-        assert_eq!(path(&[(rack, "r")]), "//r");
-        assert_eq!(path(&[(zone, "z"), (rack, "r")]), "z//r");
-        assert_eq!(topology(&labels(&[(zone, "z")])).len(), 1);
-        assert!(topology(&labels(&[])).is_empty(), "in no domain at all");
     }
 }

@@ -1,16 +1,18 @@
-//! How long it takes to assume a pod in a fork and to take it back, at the sizes we are made for.
+//! How long it takes to assume a pod in a fork and to undo that, at the sizes that we support.
 //!
 //! ```text
 //! cargo run --release -p cluster-model --example assume_time [NODES…]
 //! ```
 //!
-//! Times are processor time, where the system tells it: other things may run on the machine.
+//! Times are processor time if the system reports it, because other processes may run on the machine.
 
 #![allow(clippy::disallowed_methods, reason = "the clock is what this is for; the model itself has none")]
 
 use std::time::Instant;
 
-use cluster_model::{Change, ClusterState, GangKey, Node, NodeId, Pod, PodId, PodKey, Queue, Resources};
+use cluster_model::{
+    ClusterChange, ClusterState, GangKey, Node, NodeId, Pod, PodId, PodKey, Queue, Resources,
+};
 use jiff::Timestamp;
 
 const PODS: usize = 20_000;
@@ -30,20 +32,20 @@ fn main() {
 fn measure(nodes: usize, kinds: usize, members: usize) {
     let start = Clock::start();
     let mut state = ClusterState::default();
-    queues().for_each(|queue| state.apply(Change::Queue(queue)));
-    (0..nodes).for_each(|number| state.apply(Change::Node(node(number, kinds))));
+    queues().for_each(|queue| state.apply(ClusterChange::Queue(queue)));
+    (0..nodes).for_each(|number| state.apply(ClusterChange::Node(node(number, kinds))));
     // Half full before, each node with other leftovers than its neighbours.
     for number in 0..nodes * 4 {
         let bound = Pod { node: Some(name(number % nodes).into()), ..pod(number, 1, 1 + number / 7 % 3) };
-        state.apply(Change::Pod(bound));
+        state.apply(ClusterChange::Pod(bound));
     }
     let first = nodes * 4;
-    (first..first + PODS).for_each(|number| state.apply(Change::Pod(pod(number, members, 0))));
+    (first..first + PODS).for_each(|number| state.apply(ClusterChange::Pod(pod(number, members, 0))));
     let built = start.seconds();
 
     let pending: Vec<PodId> = state.pods().map(|(id, _)| id).filter(|id| state.is_pending(*id)).collect();
     let ids: Vec<NodeId> = state.nodes().map(|(id, _)| id).collect();
-    // As a planner does it, which fills one node after the other, and at random, which no cache likes.
+    // In the order of a planner, which fills one node after the other, and at random, which suits no cache.
     let in_order = assume_and_undo(&mut state, &pending, |index| ids[index / 4 % ids.len()]);
     let scattered = assume_and_undo(&mut state, &pending, |index| ids[index * 7919 % ids.len()]);
     let classes = state.classes().count();

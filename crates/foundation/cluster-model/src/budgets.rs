@@ -1,15 +1,12 @@
-//! Disruption budgets: how many pods of a kind may be taken away at present. Whoever made them reckons that; here they are
-//! only kept, for whoever decides about evictions.
+//! Disruption budgets: how many pods of a kind may be evicted at present. A controller of Kubernetes computes that;
+//! the model only keeps it, for decisions about evictions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gangs::GangSlot;
 use crate::near::Selector;
-use crate::objects::Pod;
-use crate::state::ClusterState;
 
 /// A budget's identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -20,44 +17,40 @@ pub struct BudgetKey {
     pub name: Arc<str>,
 }
 
-/// How many of some pods may be taken away.
+/// How many of some pods may be evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// Its identity; it is about pods of its namespace.
+    /// Its identity; it covers pods of its namespace.
     pub key: BudgetKey,
-    /// Which of them; none of them if absent.
+    /// Which of them; none if absent.
     pub selector: Option<Selector>,
-    /// So many at present, those that leave already taken off as far as its maker knows.
+    /// How many at present. Pods that leave are already subtracted, as far as the controller knows.
     pub allowed: u32,
-    /// What its maker reckoned that from.
+    /// The counts that the controller computed it from.
     #[serde(default)]
     pub counts: BudgetCounts,
-    /// How many of them were told to go since its maker was last heard: it may not know yet, also when they are gone.
+    /// How many of them were told to leave since the controller was last heard. It may not know of them yet, even
+    /// when they are gone.
     pub told: u32,
 }
 
-/// What a budget's maker counted. It reckons anew when a pod comes, goes, or is well or not, and writes only what differs: a
-/// budget that comes with the same counts was listed again or touched by others, and is no word of its maker's.
+/// What the controller counted. It counts again when a pod comes, goes, or changes its health, and writes only what
+/// differs. So a budget with the same counts was listed again or touched by others, and is no news from the
+/// controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetCounts {
-    /// Pods that are well.
+    /// Healthy pods.
     pub healthy: i32,
-    /// How many must be.
+    /// How many must be healthy.
     pub desired: i32,
-    /// All pods that it is about.
+    /// All pods that it covers.
     pub expected: i32,
-    /// The generation of the budget that was reckoned for.
+    /// The generation of the budget that was counted.
     pub generation: i64,
 }
 
 impl Budget {
-    /// Whether it is about a pod.
-    pub fn covers(&self, pod: &Pod) -> bool {
-        let selector = self.selector.as_ref().filter(|_| self.key.namespace == pod.key.namespace);
-        selector.is_some_and(|selector| selector.matches(&pod.labels))
-    }
-
-    /// Whether it says no more than what is known. How many were told to go is ours to know, and not for it to say.
+    /// Whether it says nothing new. `told` is our own count and is not compared.
     pub(crate) fn is_known_as(&self, known: &Self) -> bool {
         *known == Self { told: known.told, ..self.clone() }
     }
@@ -65,25 +58,3 @@ impl Budget {
 
 /// All budgets, by name.
 pub(crate) type Budgets = BTreeMap<BudgetKey, Budget>;
-
-impl ClusterState {
-    /// Every budget, by name.
-    pub fn budgets(&self) -> impl ExactSizeIterator<Item = &Budget> {
-        self.budgets.values()
-    }
-
-    /// Counts those of a gang that have a node where budgets cover them: they are told to go, or were not told after all.
-    pub(crate) fn count_told(&mut self, gang: GangSlot, is_told: bool, concerns: impl Fn(&Pod) -> bool) {
-        if self.budgets.is_empty() {
-            return;
-        }
-        let members = self.gangs.get(gang).members();
-        let pods = members.map(|id| &self.pods.get(id.0).pod);
-        for pod in pods.filter(|pod| pod.node.is_some() && concerns(pod)) {
-            for budget in self.budgets.values_mut().filter(|budget| budget.covers(pod)) {
-                let told = budget.told;
-                budget.told = if is_told { told.saturating_add(1) } else { told.saturating_sub(1) };
-            }
-        }
-    }
-}

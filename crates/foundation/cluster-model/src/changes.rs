@@ -1,4 +1,5 @@
-//! What happens to the state: what was seen, and where pods are assumed to be. What a plan does to it: `commit.rs`.
+//! What happens to the state: what was seen, and where pods are assumed to be. What a plan does to it is in
+//! `commit.rs`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,45 +8,45 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::decay::SavedAccounts;
-use crate::gangs::{GangSlot, KINDS_MAX, Order, Run};
+use crate::gangs::{GangSlot, KINDS_MAX, Order, RunRecord};
 use crate::holds::{self, Seat};
 use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
 use crate::near::LabelSet;
 use crate::nodes::{Interests, NodeId};
-use crate::objects::{Change, Node, Pod, Queue};
+use crate::objects::{ClusterChange, Node, Pod, Queue};
 use crate::plan::MemberPlacement;
-use crate::pods::{Decision, Place, PodId, PodState, Standing};
+use crate::pods::{Decision, Place, PodId, PodStanding, PodState};
 use crate::queues::Charge;
 use crate::state::{AssumeError, ClusterState, PodName};
 use crate::waiting::{Likeness, Listed};
 
 impl ClusterState {
-    /// Lets time go on; it never goes back. To be called before what happened then is applied.
+    /// Advances the time; it never goes back. Call it before what happened then is applied.
     pub fn advance(&mut self, now: Timestamp) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         self.queues.advance(now);
     }
 
-    /// Goes on with what an earlier leader wrote down of a queue's use and savings. To be called before the first plan,
-    /// when it is known what the queue holds: that is taken for what it has held since.
+    /// Continues a queue's use and savings from what an earlier leader wrote down. Call it before the first plan,
+    /// when it is known what the queue holds: the queue is taken to have held that ever since.
     pub fn restore_accounts(&mut self, queue: &QueueName, saved: &SavedAccounts) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         self.queues.restore_accounts(queue, saved);
         self.generation += 1;
     }
 
-    /// Takes note of something that happened.
-    pub fn apply(&mut self, change: Change) {
+    /// Takes in a cluster change.
+    pub fn apply(&mut self, change: ClusterChange) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         if self.is_known(&change) {
             return;
         }
         self.generation += 1;
         match change {
-            Change::Node(node) => self.set_node(&node.name.clone(), Some(node)),
-            Change::NodeGone(name) => self.set_node(&name, None),
-            Change::Pod(pod) => self.set_pod(pod),
-            Change::PodGone(key) => {
+            ClusterChange::Node(node) => self.set_node(&node.name.clone(), Some(node)),
+            ClusterChange::NodeGone(name) => self.set_node(&name, None),
+            ClusterChange::Pod(pod) => self.set_pod(pod),
+            ClusterChange::PodGone(key) => {
                 if let Some(id) = self.pod_id(&key) {
                     let pod = &self.pod(id).pod;
                     let (name, seat, controller) = (pod.gang.clone(), Seat::of(pod), holds::controller(pod));
@@ -55,19 +56,19 @@ impl ClusterState {
                     self.seat_successors(controller.as_ref());
                 }
             }
-            Change::Queue(queue) => self.set_queue(&queue.name.clone(), Some(queue)),
-            Change::QueueGone(name) => self.set_queue(&name, None),
-            Change::Budget(budget) => drop(self.budgets.insert(budget.key.clone(), budget)),
-            Change::BudgetGone(key) => drop(self.budgets.remove(&key)),
-            Change::Namespace { name, labels } => self.set_namespace(&name, Some(labels)),
-            Change::NamespaceGone(name) => self.set_namespace(&name, None),
+            ClusterChange::Queue(queue) => self.set_queue(&queue.name.clone(), Some(queue)),
+            ClusterChange::QueueGone(name) => self.set_queue(&name, None),
+            ClusterChange::Budget(budget) => drop(self.budgets.insert(budget.key.clone(), budget)),
+            ClusterChange::BudgetGone(key) => drop(self.budgets.remove(&key)),
+            ClusterChange::Namespace { name, labels } => self.set_namespace(&name, Some(labels)),
+            ClusterChange::NamespaceGone(name) => self.set_namespace(&name, None),
         }
         self.near.sweep(&self.pods, &self.nodes);
     }
 
-    /// Says that so many members of a gang had a node and have ended. Pods that ended are not watched, so a gang whose
-    /// start was interrupted for longer than its first members ran would else seem to miss them for ever. Forgotten
-    /// with the gang.
+    /// Records how many members of a gang had a node and have ended. Pods that ended are not watched. If the start of
+    /// a gang is interrupted for longer than its first members run, the gang would seem to miss them for ever.
+    /// Forgotten with the gang.
     pub fn note_ended(&mut self, gang: &GangKey, members: u32) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         let Some(slot) = self.gangs.slot(gang) else { return };
@@ -78,7 +79,7 @@ impl ClusterState {
         }
     }
 
-    /// Counts a pod as being on a node from now on, because we are about to bind it there.
+    /// Counts a pod on a node from now on, because we are about to bind it there.
     pub fn assume(&mut self, pod: &PodKey, node: &NodeName) -> Result<(), AssumeError> {
         self.assume_member(&MemberPlacement { pod: pod.clone(), node: node.clone(), devices: Vec::new() })
     }
@@ -89,7 +90,7 @@ impl ClusterState {
         self.generation += 1;
         let devices = member.devices.clone();
         let decision = Decision { node, devices, since: self.now(), held_until: None };
-        self.stand_for_good(id, Standing::decided(decision));
+        self.stand_for_good(id, PodStanding::decided(decision));
         Ok(())
     }
 
@@ -109,9 +110,9 @@ impl ClusterState {
     pub fn forget(&mut self, pod: &PodKey) {
         if let Some(id) = self.pod_id(pod).filter(|id| self.pod(*id).is_assumed()) {
             self.generation += 1;
-            // A member that is moved waits for what is held for it.
+            // A member that is moved waits for the node that is held for it.
             let held = self.waits_without(id).then(|| self.take_stand_in_of(id)).flatten();
-            self.stand_for_good(id, Standing { decision: held, evicted: false });
+            self.stand_for_good(id, PodStanding { decision: held, evicted: false });
             self.settle(self.pod(id).gang, None);
         }
     }
@@ -123,23 +124,23 @@ impl ClusterState {
     }
 
     /// Whether a change says nothing new, such as a node's heartbeat: then there is nothing to plan either.
-    fn is_known(&self, change: &Change) -> bool {
+    fn is_known(&self, change: &ClusterChange) -> bool {
         match change {
-            Change::Node(node) => self.node_object(&node.name) == Some(node),
-            Change::Pod(pod) => self.pod_id(&pod.key).is_some_and(|id| self.pod(id).pod == *pod),
-            Change::PodGone(key) => self.pod_id(key).is_none(),
-            Change::Queue(queue) => self.queue(&queue.name).is_some_and(|(known, _)| known == queue),
-            Change::Namespace { name, labels } => self.namespace(name) == Some(labels),
-            Change::NamespaceGone(name) => self.namespace(name).is_none(),
-            Change::Budget(budget) => {
+            ClusterChange::Node(node) => self.node_object(&node.name) == Some(node),
+            ClusterChange::Pod(pod) => self.pod_id(&pod.key).is_some_and(|id| self.pod(id).pod == *pod),
+            ClusterChange::PodGone(key) => self.pod_id(key).is_none(),
+            ClusterChange::Queue(queue) => self.queue(&queue.name).is_some_and(|(known, _)| known == queue),
+            ClusterChange::Namespace { name, labels } => self.namespace(name) == Some(labels),
+            ClusterChange::NamespaceGone(name) => self.namespace(name).is_none(),
+            ClusterChange::Budget(budget) => {
                 self.budgets.get(&budget.key).is_some_and(|known| budget.is_known_as(known))
             }
-            Change::NodeGone(_) | Change::QueueGone(_) | Change::BudgetGone(_) => false,
+            ClusterChange::NodeGone(_) | ClusterChange::QueueGone(_) | ClusterChange::BudgetGone(_) => false,
         }
     }
 
-    /// Makes a pod count as decided, in a fork or for good. Gives the node on which it counted before.
-    pub(crate) fn stand(&mut self, id: PodId, standing: Standing) -> Option<NodeId> {
+    /// Makes a pod count as decided, in a fork or for good. Returns the node on which it counted before.
+    pub(crate) fn stand(&mut self, id: PodId, standing: PodStanding) -> Option<NodeId> {
         let node = self.uncount_pod(id);
         self.pods.get_mut(id.0).standing = standing;
         self.count_pod(id);
@@ -149,15 +150,15 @@ impl ClusterState {
         node
     }
 
-    /// The same outside a fork: a node that is not there and that nobody is on any more is forgotten.
-    pub(crate) fn stand_for_good(&mut self, id: PodId, standing: Standing) {
+    /// The same outside a fork: a node that is not there and has no pods any more is forgotten.
+    pub(crate) fn stand_for_good(&mut self, id: PodId, standing: PodStanding) {
         if let Some(node) = self.stand(id, standing) {
             self.nodes.drop_if_unused(node);
         }
     }
 
-    /// Takes back what forks changed since the undo log was so long, the last first. Nodes and gangs that changed several
-    /// times find their place once, at the end.
+    /// Undoes what forks changed since the undo log had this length, the last change first. Nodes and gangs that
+    /// changed several times find their place once, at the end.
     pub(crate) fn take_back(&mut self, mark: usize) {
         self.nodes.begin_taking_back();
         let mut gangs = Vec::new();
@@ -176,7 +177,7 @@ impl ClusterState {
         }
     }
 
-    /// The last fork ended, and what was done in it stays.
+    /// The last fork ended, and its changes stay.
     pub(crate) fn keep_changes(&mut self) {
         self.generation += 1;
         for (pod, before) in std::mem::take(&mut self.undo) {
@@ -188,7 +189,7 @@ impl ClusterState {
     }
 
     fn set_pod(&mut self, pod: Pod) {
-        // Lest a label or a resource that only this pod looks at be of no interest for a moment.
+        // A label or a resource that only this pod looks at must not be forgotten for a moment.
         let interests = Interests::of(&pod);
         self.nodes.count_interests(&interests, true);
         self.replace_pod(pod);
@@ -200,7 +201,7 @@ impl ClusterState {
         let name = (pod.key.namespace.clone(), pod.key.name.clone());
         let (mut decision, mut old) = (None, (None, None));
         if let Some(&id) = self.pod_by_name.get(&name) {
-            // A name is given to a new pod only after the old one is gone, even if nobody told us.
+            // A new pod gets a name only after the old pod is gone, even if no change said so.
             if self.pod(id).pod.key.uid == pod.key.uid {
                 decision.clone_from(&self.pod(id).standing.decision);
             }
@@ -211,14 +212,14 @@ impl ClusterState {
         let waits = pod.ours && pod.node.is_none() && !pod.terminating;
         let stand_in = if waits && decision.is_none() { self.take_stand_in(&pod) } else { None };
         let stand_in_at = stand_in.as_ref().map(|decision| decision.node);
-        // What is held for a pod that is being deleted is for a start that will not come any more.
+        // A hold for a pod that is being deleted is for a start that will not come any more.
         let holds_good =
             |it: &Decision| pod.ours && pod.node.is_none() && (it.held_until.is_none() || !pod.terminating);
         let decision = decision.or(stand_in).filter(holds_good);
         let (mut gang, gang_key, seat) = (None, pod.gang.clone(), Seat::of(&pod));
         let leaves = holds::controller(&pod).filter(|_| pod.terminating);
         if pod.node.is_some() || pod.ours {
-            gang = self.insert_pod(name, pod, Standing { decision, evicted: false });
+            gang = self.insert_pod(name, pod, PodStanding { decision, evicted: false });
         }
         self.settle(gang, stand_in_at);
         if old.0 == gang {
@@ -229,7 +230,7 @@ impl ClusterState {
         self.seat_successors(leaves.as_ref());
     }
 
-    /// Names of one namespace share its text: they take less room, and are told apart sooner.
+    /// Pods of one namespace share its text: this saves memory, and makes names faster to compare.
     fn share_namespace(&self, pod: &mut Pod) {
         let Some((shared, _)) = self.pods_by_namespace.get_key_value(&pod.key.namespace) else { return };
         if pod.gang.namespace == *shared {
@@ -238,7 +239,7 @@ impl ClusterState {
         pod.key.namespace = shared.clone();
     }
 
-    fn insert_pod(&mut self, name: PodName, pod: Pod, standing: Standing) -> Option<GangSlot> {
+    fn insert_pod(&mut self, name: PodName, pod: Pod, standing: PodStanding) -> Option<GangSlot> {
         let gang = pod.ours.then(|| self.gangs.slot_or_new(&pod.gang));
         let id = self.insert_state(pod, standing, gang, false);
         self.pod_by_name.insert(name, id);
@@ -257,7 +258,7 @@ impl ClusterState {
     pub(crate) fn insert_state(
         &mut self,
         mut pod: Pod,
-        standing: Standing,
+        standing: PodStanding,
         gang: Option<GangSlot>,
         stand_in: bool,
     ) -> PodId {
@@ -273,7 +274,7 @@ impl ClusterState {
         id
     }
 
-    /// Takes a pod that counts no more out of the lists.
+    /// Takes a pod that does not count any more out of the lists.
     pub(crate) fn remove_state(&mut self, id: PodId) -> PodState {
         let state = self.pods.remove(id.0);
         self.near.leave(id, &state);
@@ -288,7 +289,7 @@ impl ClusterState {
         state
     }
 
-    /// Gives the gang and the node that it leaves, of which nothing may be left.
+    /// Removes a pod. Returns the gang and the node that it leaves, of which nothing may be left.
     fn remove_pod(&mut self, id: PodId) -> (Option<GangSlot>, Option<NodeId>) {
         let node = self.uncount_pod(id);
         let state = self.pods.get(id.0);
@@ -302,8 +303,8 @@ impl ClusterState {
         (gang, node)
     }
 
-    /// After a change of its members: a gang that ran and does not any more has ended or was evicted, and one without
-    /// members is no more. So is a node that is not there, once nobody is on it.
+    /// After a change of its members: a gang that ran and does not any more has ended or was evicted, and a gang
+    /// without members is forgotten. So is a node that is not there and has no pods.
     fn settle(&mut self, gang: Option<GangSlot>, node: Option<NodeId>) {
         if let Some(node) = node {
             self.nodes.drop_if_unused(node);
@@ -312,7 +313,7 @@ impl ClusterState {
         let now = self.now();
         let gang = self.gangs.get_mut(slot);
         if gang.bound + gang.leaving > 0 {
-            // Once all are there, it is known how many GPUs it runs on; those that come later change nothing.
+            // Once all are there, it is known how many GPUs the gang runs on; later members change nothing.
             if gang.run.is_none()
                 && gang.pending.is_empty()
                 && let Some(started) = gang.started()
@@ -321,7 +322,7 @@ impl ClusterState {
                 let length = limit.map(|limit| SignedDuration::from_secs(i64::from(limit)));
                 let ends_by = length.map(|length| started.saturating_add(length).unwrap_or(Timestamp::MAX));
                 let (key, gpus) = (gang.key.clone(), gang.gpus_placed);
-                gang.run = Some(Run { started, gpus, ends_by });
+                gang.run = Some(RunRecord { started, gpus, ends_by });
                 self.history.gang_started(&key.namespace, gpus, started);
                 self.gangs.ends.extend(ends_by.map(|end| (end, key)));
             }
@@ -330,7 +331,7 @@ impl ClusterState {
             if was_evicted {
                 self.evicted.unmark(&gang.key);
             }
-            // Members that wait again, are held, or were told to go, did not end.
+            // Members that wait again, are held, or were told to leave, did not end.
             let by_itself = gang.members.is_empty() && gang.held == 0 && !was_evicted;
             if let Some(run) = gang.run.take() {
                 let key = gang.key.clone();
@@ -360,7 +361,7 @@ impl ClusterState {
             }
         }
         self.nodes.set_object(id, object);
-        // Without pods a node that is gone leaves nothing behind, and its number may be no more.
+        // A node that is gone and has no pods is forgotten, and its number with it.
         if !pods.is_empty() && self.node(id).gpu_type() != old_type {
             for pod in pods {
                 self.uncharge(pod);
@@ -401,7 +402,7 @@ impl ClusterState {
         }
     }
 
-    /// The queue that a pod belongs to. Pods of other schedulers do only where they ask for it.
+    /// The queue that a pod belongs to. A pod of another scheduler belongs to one only if it asks for it.
     fn queue_slot_of(&self, pod: &Pod) -> Option<u32> {
         (pod.ours || pod.queue.is_some()).then(|| self.queues.of_pod(pod).ok()).flatten()
     }
@@ -410,9 +411,9 @@ impl ClusterState {
     pub(crate) fn count_pod(&mut self, id: PodId) {
         let state = self.pods.get(id.0);
         let at = match &state.standing {
-            Standing { decision: Some(decision), .. } => Some(decision.node),
-            Standing { evicted: true, .. } => None,
-            Standing { .. } => state.pod.node.as_ref().map(|node| self.nodes.id_or_new(node)),
+            PodStanding { decision: Some(decision), .. } => Some(decision.node),
+            PodStanding { evicted: true, .. } => None,
+            PodStanding { .. } => state.pod.node.as_ref().map(|node| self.nodes.id_or_new(node)),
         };
         if let Some(node) = at {
             self.nodes.add_pod(node, id, state);
@@ -428,7 +429,7 @@ impl ClusterState {
         self.charge(id);
     }
 
-    /// The opposite of [`Self::count_pod`]. Gives the node on which it counted.
+    /// The opposite of [`Self::count_pod`]. Returns the node on which it counted.
     pub(crate) fn uncount_pod(&mut self, id: PodId) -> Option<NodeId> {
         self.uncharge(id);
         let state = self.pods.get(id.0);
@@ -448,13 +449,13 @@ impl ClusterState {
     pub(crate) fn charge(&mut self, id: PodId) {
         let state = self.pods.get(id.0);
         let (Some(node), Some(queue)) = (state.at, state.queue) else { return };
-        // As long as the pod that is moved is there, it is charged, and not its stand-in.
+        // While the pod that is moved is there, it is charged, and its stand-in is not.
         if state.stand_in && self.pod_id(&state.pod.key).is_some() {
             return;
         }
         let requests = state.pod.requests;
         let gpus = (requests.gpus > 0).then(|| {
-            // What the node has is what is used; what was asked for counts only while the node is not there.
+            // What the node has is what is used; the requested type counts only while the node is not there.
             let asked_type = || state.pod.gpu_types.first().cloned();
             let gpu_type =
                 self.nodes.get(node).gpu_type().or_else(asked_type).unwrap_or_else(GpuType::unknown);
@@ -477,8 +478,8 @@ impl ClusterState {
         }
     }
 
-    /// Brings a gang's place among those that wait and run, and in its queue's counts, up to date; with `count` false it
-    /// is taken out of what depends on its queue.
+    /// Updates a gang's place among waiting and running gangs, and in its queue's counts. With `count` false, the
+    /// gang is taken out of what depends on its queue.
     fn count_gang(&mut self, slot: GangSlot, count: bool) {
         let gang = self.gangs.get(slot);
         let lead = gang.members.first().map(|(_, _, pod)| self.pods.get(pod.0));
@@ -523,7 +524,7 @@ impl ClusterState {
         }
     }
 
-    /// Finds out what a gang is like, after its members or its queue changed.
+    /// Finds the likeness of a gang, after its members or its queue changed.
     fn find_likeness(&mut self, slot: GangSlot, count: bool) {
         self.unlist(slot);
         let gang = self.gangs.get(slot);
@@ -546,7 +547,7 @@ impl ClusterState {
         }
     }
 
-    /// Lists a gang that waits with its like, or alone.
+    /// Lists a waiting gang in its class, or alone.
     fn list(&mut self, slot: GangSlot, count: bool) {
         let gang = self.gangs.get(slot);
         let lead = gang.members.first().map(|(_, _, pod)| self.pods.get(pod.0));

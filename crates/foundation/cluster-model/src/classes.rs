@@ -6,8 +6,8 @@
 //!        └─ nodes, in the order of place
 //! ```
 //!
-//! A node changes its class with every pod that comes or goes, at O(log n). Numbers of classes are stable as long as a
-//! fork is open: one that lost its last node in a fork may get it back when the fork is undone.
+//! A node changes its class with every pod that comes or goes, at O(log n). While a fork is open, the numbers of
+//! classes are stable: a class that lost its last node in a fork may get it back when the fork is undone.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -23,34 +23,34 @@ use crate::other_resources::Extras;
 use crate::slots::Slots;
 use crate::taints::Taint;
 
-/// A kind's number. It is good until the next change is applied.
+/// A kind's number. It is valid until the next change is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(pub(crate) u32);
 
-/// A class's number. It is good until the next change is applied. Its order says nothing: break ties by what the class is,
-/// or by the place of its first node.
+/// A class's number. It is valid until the next change is applied. Its order means nothing: break ties by what the
+/// class is, or by the place of its first node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub(crate) u32);
 
 impl ClassId {
-    /// The number, for tables: they stay small.
+    /// The number, as an index of tables: numbers stay small.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a class is, for whoever keeps an order of classes.
+/// What a class is, for code that keeps an order of classes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassContent {
     kind: Arc<NodeKind>,
     key: ClassKey,
 }
 
-/// Entries of the log. Who was away for longer looks at all classes anew.
+/// Entries of the log. A reader that was away for longer reads all classes again.
 const LOG_MAX: usize = 1 << 16;
 
-/// Classes that got nodes after they had none, in order: what is new for whoever keeps an order of classes. A number in it
-/// may be good no more, or be given to another class, which then was born later.
+/// Classes that got nodes after they had none, in order: what is new for code that keeps an order of classes. A
+/// number in it may be invalid by now, or belong to another class, which then was born later.
 #[derive(Clone, Debug, Default)]
 pub struct ClassLog {
     start: u64,
@@ -63,7 +63,7 @@ impl ClassLog {
         self.start + self.filled.len() as u64
     }
 
-    /// What was written since it ended there; `None` if that is forgotten.
+    /// What was written since it ended there; `None` if some of that is forgotten.
     pub fn since(&self, end: u64) -> Option<impl Iterator<Item = ClassId>> {
         let skip = usize::try_from(end.checked_sub(self.start)?).ok()?;
         Some(self.filled.range(skip.min(self.filled.len())..).copied())
@@ -78,28 +78,28 @@ impl ClassLog {
     }
 }
 
-/// What nodes have in common that differ in nothing but name, place and what is in use of them.
+/// What nodes have in common that differ only in name, in place and in what is in use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeKind {
-    /// The type of their GPUs; `None`, which sorts first, has none.
+    /// The type of their GPUs; `None`, which sorts first, for nodes without any.
     pub gpu_type: Option<GpuType>,
     /// What they have.
     pub allocatable: Resources,
-    /// Their taints that repel pods, sorted; a cordon among them, whether or not it is written as one.
+    /// Their taints that repel pods, sorted; a cordon is among them even if it is not written as a taint.
     pub taints: Vec<Taint>,
     /// Those of their labels that split kinds; see [`crate::ClusterState::label_splits_kinds`].
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// What they are able to.
+    /// Their abilities.
     pub features: Features,
     /// Whether they can be taken away at short notice.
     pub spot: bool,
-    /// What they draw.
+    /// Their power draw.
     pub power: Option<Power>,
     /// Whether their devices are known one by one.
     pub exact: bool,
 }
 
-/// Nodes that take pods, of one kind, with the same free.
+/// Nodes of one kind that take pods and have the same resources free.
 #[derive(Clone, Debug)]
 pub struct NodeClass {
     kind: Arc<NodeKind>,
@@ -151,12 +151,12 @@ impl NodeClass {
         self.nodes.iter().map(|(_, node)| *node)
     }
 
-    /// What it is, to be kept.
+    /// What it is, as a value to keep.
     pub fn content(&self) -> ClassContent {
         ClassContent { kind: self.kind.clone(), key: self.key.clone() }
     }
 
-    /// Tells it from others that had or will have its number; never zero.
+    /// Distinguishes it from earlier and later classes with its number; never zero.
     pub fn born(&self) -> u64 {
         self.born
     }
@@ -182,7 +182,7 @@ pub(crate) struct ClassKey {
 struct Kind {
     what: Arc<NodeKind>,
     nodes: u32,
-    /// Free GPUs on its nodes; one that is overcommitted counts as none.
+    /// Free GPUs on its nodes; an overcommitted node counts as none.
     gpus_free: i64,
     /// Classes that have nodes.
     classes: BTreeMap<ClassKey, ClassId>,
@@ -208,7 +208,7 @@ impl Classes {
         self.slots.get(id.0)
     }
 
-    /// Whether the number is given.
+    /// Whether the number is in use.
     pub fn has(&self, id: ClassId) -> bool {
         self.slots.find(id.0).is_some()
     }
@@ -229,7 +229,7 @@ impl Classes {
         self.kinds.get(id.0).gpus_free
     }
 
-    /// So many GPUs more (or, below zero, less) are free on the nodes of a kind.
+    /// Adds to the free GPUs on the nodes of a kind (or takes from them, below zero).
     pub fn add_free(&mut self, id: KindId, gpus: i64) {
         self.kinds.get_mut(id.0).gpus_free += gpus;
     }
@@ -238,7 +238,7 @@ impl Classes {
         self.by_kind.values().map(|id| (*id, self.kind(*id)))
     }
 
-    /// Classes of one kind with at least so many free GPUs, those with the fewest first.
+    /// Classes of one kind with at least this many free GPUs, those with the fewest first.
     pub fn of_kind(
         &self,
         kind: KindId,
@@ -250,7 +250,7 @@ impl Classes {
         self.kinds.get(kind.0).classes.range(first..).map(|(_, id)| (*id, self.get(*id)))
     }
 
-    /// A node of a kind comes: gives the number of the kind.
+    /// Adds a node to a kind, and returns the kind's number.
     pub fn enter_kind(&mut self, kind: NodeKind) -> KindId {
         if let Some(id) = self.by_kind.get(&kind) {
             self.kinds.get_mut(id.0).nodes += 1;
@@ -287,14 +287,14 @@ impl Classes {
         }
     }
 
-    /// Puts a node into the class of a kind with this free.
+    /// Puts a node into the class of its kind with these resources free.
     pub fn insert(&mut self, kind: KindId, key: ClassKey, rank: u64, node: NodeId) -> ClassId {
         let id = self.id_or_new(kind, key);
         self.slots.get_mut(id.0).nodes.insert((rank, node));
         id
     }
 
-    /// Takes a node out of its class. With `keep` the class keeps its number though it has no nodes.
+    /// Takes a node out of its class. With `keep` the class keeps its number even without nodes.
     pub fn remove(&mut self, id: ClassId, rank: u64, node: NodeId, keep: bool) {
         let class = self.slots.get_mut(id.0);
         class.nodes.remove(&(rank, node));

@@ -4,7 +4,7 @@
 //!   plan ─► commit ─┬─► the state as it will be when all of it is done
 //!                   └─► effects, in order: holds deleted, gangs bound, holds written, gangs told to leave
 //!
-//!   holds that an earlier leader wrote ─► take_up_holds ─► the same, for what of them is still good
+//!   holds that an earlier leader wrote ─► take_up_holds ─► the same, for those that are still valid
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +23,8 @@ use crate::policy::Policy;
 use crate::state::{AssumeError, ClusterState};
 
 impl ClusterState {
-    /// Carries a plan out on the state: victims are marked, nodes are held for gangs that wait for them, and gangs that start
-    /// are assumed to be on their nodes. Returns what to do in the cluster for it.
+    /// Carries a plan out on the state: marks victims, holds nodes for gangs that wait for them, and assumes that
+    /// gangs that start are on their nodes. Returns the effects to carry out in the cluster.
     pub fn commit(&mut self, plan: &Plan) -> Committed {
         let mut committed = Committed::default();
         self.end_holds(plan, &mut committed.effects);
@@ -42,13 +42,13 @@ impl ClusterState {
         committed
     }
 
-    /// Releases the holds that have run out, and those that the plan gives up.
+    /// Releases the holds that have expired, and those that the plan gives up.
     fn end_holds(&mut self, plan: &Plan, effects: &mut Vec<Effect>) {
         let is_over = |(gang, until): (&GangKey, Timestamp)| (until <= plan.made_at).then(|| gang.clone());
         let expired: Vec<GangKey> = self.held_gangs().filter_map(is_over).collect();
         let expired = expired.into_iter().map(|gang| (gang, true));
         let given_up = plan.released.iter().map(|gang| (gang.clone(), false));
-        // A gang that starts keeps its object until it is bound, and one that is held anew gets another.
+        // A gang that starts keeps its Hold until it is bound, and a gang that is held again gets a new one.
         let starts: BTreeSet<&GangKey> = plan.placements.iter().map(|it| &it.gang).collect();
         let goes_on = |gang: &GangKey| starts.contains(gang) || plan.holds.iter().any(|it| it.gang == *gang);
         for (gang, has_expired) in expired.chain(given_up) {
@@ -66,18 +66,21 @@ impl ClusterState {
 
     /// Holds nodes for claimants, and marks their victims.
     fn begin_holds(&mut self, plan: &Plan, committed: &mut Committed) {
-        // Read before anything is held: a gang that moves is then on its new nodes as well.
+        // Read before anything is held: after that, a gang that moves is on its new nodes as well.
         let leaving: Vec<(&Eviction, Vec<PodKey>)> =
             plan.evictions.iter().map(|it| (it, self.pods_to_leave(&it.gang))).collect();
         for eviction in &plan.evictions {
             self.mark_leaving(&eviction.gang, &Departure::For(eviction.claimant.clone()));
         }
+        let mut by_claimant: BTreeMap<&GangKey, Vec<&(&Eviction, Vec<PodKey>)>> = BTreeMap::new();
+        for told in &leaving {
+            by_claimant.entry(&told.0.claimant).or_default().push(told);
+        }
         let mut misfits = BTreeSet::new();
         for hold in &plan.holds {
-            let for_it: Vec<_> =
-                leaving.iter().filter(|(eviction, _)| eviction.claimant == hold.gang).collect();
             match self.hold(hold) {
                 Ok(()) => {
+                    let for_it = by_claimant.get(&hold.gang).map(Vec::as_slice).unwrap_or_default();
                     let victims =
                         for_it.iter().map(|(eviction, pods)| VictimRecord::new(&eviction.gang, pods));
                     let rule = for_it.first().map(|(eviction, _)| eviction.why);
@@ -98,17 +101,21 @@ impl ClusterState {
                 self.spare(&eviction.gang);
                 continue;
             }
-            let after = eviction_holds(eviction).filter_map(|gang| Some((gang.clone(), *expires.get(gang)?)));
             let (claimant, rule) = (eviction.claimant.clone(), eviction.why);
-            let cause = EvictCause::Claim { claimant, rule, after: after.collect() };
+            let after = with_expiry(eviction_holds(eviction), &expires);
+            let cause = EvictCause::Claim { claimant, rule, after };
             committed.effects.push(Effect::Evict(EvictRequest { gang: eviction.gang.clone(), pods, cause }));
         }
     }
 
     /// Assumes all members of a gang, or none if one does not fit.
     fn assume_gang(&mut self, placement: &GangPlacement) -> Result<(), AssumeError> {
+        let mut pods = BTreeSet::new();
         for member in &placement.members {
-            self.may_assume(member)?;
+            let (pod, _) = self.may_assume(member)?;
+            if !pods.insert(pod) {
+                return Err(AssumeError::NotPending(member.pod.clone()));
+            }
         }
         for member in &placement.members {
             self.assume_member(member)?;
@@ -116,10 +123,10 @@ impl ClusterState {
         Ok(())
     }
 
-    /// Marks a gang as told to run elsewhere. Returns what to do for it.
+    /// Marks a gang as told to run elsewhere. Returns the effect for it.
     pub fn begin_move(&mut self, gang: &GangKey, why: &str) -> Effect {
         let pods = self.pods_to_leave(gang);
-        // Nobody takes this for its end, and nobody else asks it to leave.
+        // This must not be taken for its end, and no other claimant may ask it to leave.
         self.mark_leaving(gang, &Departure::Move);
         Effect::Evict(EvictRequest {
             gang: gang.clone(),
@@ -128,9 +135,10 @@ impl ClusterState {
         })
     }
 
-    /// Goes on with holds that an earlier leader left: those that are still good are held again, and their victims are told
-    /// again, which does no harm. The others are deleted, and a victim that was not told yet stays: so does one that the policy
-    /// of now, or its own word, protects. To be called once, when everything is known and nothing is planned.
+    /// Continues with holds that an earlier leader left. Those that are still valid are held again, and their victims
+    /// are told again, which does no harm. The others are deleted. A victim that was not told yet stays if its Hold
+    /// is deleted, and also if the current policy or its own terms protect it. Call it once, when everything is known
+    /// and nothing is planned.
     pub fn take_up_holds(&mut self, left: Vec<HoldRecord>, policy: &Policy, now: Timestamp) -> Vec<Effect> {
         let may_evict = |record: &HoldRecord| self.may_evict(record, policy);
         let (left, refused): (Vec<_>, Vec<_>) = left.into_iter().partition(may_evict);
@@ -139,23 +147,32 @@ impl ClusterState {
         // Gangs that only move leave for others, and have a hold of their own.
         let moved: BTreeSet<GangKey> =
             left.iter().flat_map(|record| &record.victims).map(|victim| victim.gang.clone()).collect();
+        let (mut valid, mut lost) = (Vec::<HoldRecord>::new(), BTreeSet::new());
         for record in left {
             let hold = self.still_good(&record, moved.contains(&record.gang), now);
             if hold.is_none_or(|hold| self.hold(&hold).is_err()) {
                 self.release(&record.gang);
+                lost.insert(record.gang.clone());
                 effects.push(dropped(record.gang));
-                continue;
+            } else {
+                valid.push(record);
             }
-            let again: Vec<_> =
-                record.victims.iter().filter_map(|victim| self.tell_again(victim, &record)).collect();
-            // First, because its victims wait for it.
-            effects.push(Effect::WriteHold(record));
-            effects.extend(again.into_iter().map(Effect::Evict));
         }
+        // Everything is held before the first victim is told: one that only moves needs its own hold as well.
+        let expires: BTreeMap<&GangKey, Timestamp> =
+            valid.iter().map(|record| (&record.gang, record.expires)).collect();
+        let mut again = Vec::new();
+        for record in &valid {
+            let victims = record.victims.iter().filter(|victim| !lost.contains(&victim.gang));
+            again.extend(victims.filter_map(|victim| self.tell_again(victim, record, &expires)));
+        }
+        effects.extend(valid.into_iter().map(Effect::WriteHold));
+        effects.extend(again.into_iter().map(Effect::Evict));
         effects
     }
 
-    /// What of a hold is still to be held: nothing if it has run out, if a member is gone, or if all of them have landed.
+    /// The part of a hold that is still needed: none if it has expired, if a member is gone, or if all members have
+    /// landed.
     fn still_good(&self, record: &HoldRecord, moves: bool, now: Timestamp) -> Option<Hold> {
         if record.expires <= now {
             return None;
@@ -177,13 +194,13 @@ impl ClusterState {
         (!members.is_empty()).then(|| Hold { gang: record.gang.clone(), members, expires: record.expires })
     }
 
-    /// Whether the victims of a hold may be told to leave: the policy has its rule, and none of them that was not told yet says
-    /// that it is never evicted. A hold without victims is as good as ever.
+    /// Whether the victims of a hold may be told to leave: the policy has its rule, and no victim that was not told
+    /// yet is protected from eviction. True for a hold without victims.
     fn may_evict(&self, record: &HoldRecord, policy: &Policy) -> bool {
         let refuses = |victim: &VictimRecord| {
             let members =
                 self.gang(&victim.gang).into_iter().flat_map(Gang::members).map(|id| &self.pod(id).pod);
-            // Its next life was not told, and is not told now.
+            // Its successor was not told, and is not told now.
             let mut told = members.filter(|pod| victim.pods.contains(&pod.key.uid));
             told.any(|pod| pod.terms.eviction.never && !pod.terminating)
         };
@@ -191,19 +208,25 @@ impl ClusterState {
         record.victims.is_empty() || is_allowed && !record.victims.iter().any(refuses)
     }
 
-    fn tell_again(&mut self, victim: &VictimRecord, record: &HoldRecord) -> Option<EvictRequest> {
+    /// `expires` are the ends of all holds that are valid.
+    fn tell_again(
+        &mut self,
+        victim: &VictimRecord,
+        record: &HoldRecord,
+        expires: &BTreeMap<&GangKey, Timestamp>,
+    ) -> Option<EvictRequest> {
         let told: BTreeSet<&str> = victim.pods.iter().map(|uid| &**uid).collect();
         let is_old = |pod: &PodKey| told.contains(&*pod.uid);
         let members = self.gang(&victim.gang).into_iter().flat_map(Gang::members);
-        // Its next life was not told.
+        // Its successor was not told.
         if !members.map(|id| self.pod(id)).any(|it| it.at().is_some() && is_old(&it.pod.key)) {
             return None;
         }
         self.mark_leaving(&victim.gang, &Departure::For(record.gang.clone()));
         let mut pods = self.pods_to_leave(&victim.gang);
         pods.retain(is_old);
-        let (claimant, after) = (record.gang.clone(), vec![(record.gang.clone(), record.expires)]);
-        let cause = EvictCause::Claim { claimant, rule: record.rule?, after };
+        let after = with_expiry([&record.gang, &victim.gang], expires);
+        let cause = EvictCause::Claim { claimant: record.gang.clone(), rule: record.rule?, after };
         (!pods.is_empty()).then(|| EvictRequest { gang: victim.gang.clone(), pods, cause })
     }
 
@@ -215,7 +238,7 @@ impl ClusterState {
         leave.map(|member| member.pod.key.clone()).collect()
     }
 
-    /// Says that a gang was told to leave, and what for. Good until none of its members has a node.
+    /// Records that a gang was told to leave, and why. Valid until none of its members has a node.
     pub fn mark_leaving(&mut self, gang: &GangKey, departure: &Departure) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         let has_node = |slot: &GangSlot| self.gangs.get(*slot).bound + self.gangs.get(*slot).leaving > 0;
@@ -229,7 +252,8 @@ impl ClusterState {
         self.generation += 1;
     }
 
-    /// Takes back [`ClusterState::mark_leaving`], because the gang was not told after all; as if it had never been marked.
+    /// Undoes [`ClusterState::mark_leaving`], because the gang was not told after all: as if it had never been
+    /// marked.
     pub fn spare(&mut self, gang: &GangKey) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         let Some(slot) = self.gangs.slot(gang) else { return };
@@ -241,8 +265,8 @@ impl ClusterState {
         }
     }
 
-    /// Says that a gang which was told to leave stays after all, because the API server refused. It is remembered that it was
-    /// asked for that claimant, so that it is not asked for it again.
+    /// Records that a gang which was told to leave stays after all, because the API server refused. The gang is not
+    /// asked again for that claimant.
     pub fn stop_leaving(&mut self, gang: &GangKey) {
         debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
         let Some(slot) = self.gangs.slot(gang) else { return };
@@ -264,6 +288,14 @@ impl VictimRecord {
 /// The gangs whose holds an eviction waits for: its claimant's, and its own if it only moves.
 fn eviction_holds(eviction: &Eviction) -> impl Iterator<Item = &GangKey> {
     [Some(&eviction.claimant), eviction.moves.then_some(&eviction.gang)].into_iter().flatten()
+}
+
+/// Those of the gangs that have a hold, and until when.
+fn with_expiry<'a>(
+    gangs: impl IntoIterator<Item = &'a GangKey>,
+    expires: &BTreeMap<&GangKey, Timestamp>,
+) -> Vec<(GangKey, Timestamp)> {
+    gangs.into_iter().filter_map(|gang| Some((gang.clone(), *expires.get(gang)?))).collect()
 }
 
 impl Policy {

@@ -42,7 +42,7 @@ impl<T: Ord + Copy> Counts<T> {
             if *count == 0 {
                 self.tree.remove(&item);
             }
-            // Half as many, lest a list that just became a tree become a list again at once.
+            // Half as many, so that a list that just became a tree does not become a list again at once.
             if self.tree.len() <= LIST_MAX / 2 {
                 self.list.extend(std::mem::take(&mut self.tree));
             }

@@ -26,12 +26,12 @@ pub(crate) struct Accounts {
     bank_micros: i128,
 }
 
-/// What has held since.
+/// The rates since then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rates {
     /// Thousandths of GPUs in use.
     pub gpu_millis: i64,
-    /// Those of them that are beyond the quota.
+    /// Those of them beyond the quota.
     pub beyond_millis: i64,
     pub half_life_seconds: u32,
     /// Millionths of a GPU second that are saved (or spent, below zero) each millisecond.
@@ -40,15 +40,15 @@ pub(crate) struct Rates {
     pub bank_cap_gpu_seconds: u64,
 }
 
-/// A queue's accounts as they outlive a leader: what they were when the rates last changed. With the same rates anybody
-/// reckons from that what they are at any later time, so they are worth writing down only when rates change.
+/// A queue's accounts in a form that outlives a leader: their values when the rates last changed. With the rates,
+/// their values at any later time follow, so they are written only when rates change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SavedAccounts {
     /// When that was.
     pub since: Timestamp,
     /// Fading use, in thousandths of a GPU second.
     pub decayed_gpu_milliseconds: u64,
-    /// The same of what was beyond the quota.
+    /// The same for use beyond the quota.
     pub beyond_quota_gpu_milliseconds: u64,
     /// Savings.
     pub bank_gpu_milliseconds: i64,
@@ -65,7 +65,7 @@ impl Accounts {
         }
     }
 
-    /// What was saved, as if these rates had held since then; a time to come is taken for now.
+    /// Accounts from saved values, as if these rates had held since then; a time in the future is taken as now.
     pub fn restore(saved: &SavedAccounts, rates: Rates, now: Timestamp) -> Self {
         Self {
             since: saved.since.min(now),
@@ -86,13 +86,13 @@ impl Accounts {
         u64::try_from(decayed / 1000).unwrap_or(u64::MAX)
     }
 
-    /// The same of what was beyond the quota.
+    /// The same for use beyond the quota.
     pub fn beyond_gpu_milliseconds(&self, now: Timestamp) -> u64 {
         let decayed = self.faded(self.beyond_micros, self.rates.beyond_millis, now);
         u64::try_from(decayed / 1000).unwrap_or(u64::MAX)
     }
 
-    /// All of it to the last digit, for whoever compares: use, use beyond the quota, and savings, in millionths.
+    /// The exact amounts, for comparisons: use, use beyond the quota, and savings, in millionths.
     pub fn exactly(&self, now: Timestamp) -> (u128, u128, i128) {
         let used = self.faded(self.decayed_micros, self.rates.gpu_millis, now);
         let beyond = self.faded(self.beyond_micros, self.rates.beyond_millis, now);
@@ -104,7 +104,7 @@ impl Accounts {
         i64::try_from(self.bank_at(now) / 1_000_000).unwrap_or(i64::MAX)
     }
 
-    /// When savings that are being spent are spent, if nothing changes; to the next second.
+    /// When savings that are being spent run out, if nothing changes; to the next second.
     pub fn bank_empty_at(&self, now: Timestamp) -> Option<Timestamp> {
         let spent =
             u128::try_from(-i128::from(self.rates.bank_per_millisecond)).ok().filter(|spent| *spent > 0)?;
@@ -115,7 +115,7 @@ impl Accounts {
         Timestamp::from_second(empty.checked_add(999)?.div_euclid(1000)).ok()
     }
 
-    /// Brings the accounts up to `now`, from when on other rates hold.
+    /// Brings the accounts up to `now`. From then on the new rates hold.
     pub fn settle(&mut self, now: Timestamp, rates: Rates) {
         self.decayed_micros = self.faded(self.decayed_micros, self.rates.gpu_millis, now);
         self.beyond_micros = self.faded(self.beyond_micros, self.rates.beyond_millis, now);
@@ -136,7 +136,7 @@ impl Accounts {
         }
         let left = two_to_minus(milliseconds, half_life);
         let gpu_millis = u128::try_from(gpu_millis).unwrap_or(0);
-        // 2^63 thousandths never come together: this is far below 2^128 after the shift.
+        // The sum never comes near 2^63 thousandths: this is far below 2^128 after the shift.
         let in_balance = (gpu_millis * half_life * ONE_OVER_LN_2) >> 32;
         times(micros, left) + times(in_balance, ONE - left)
     }
@@ -156,7 +156,8 @@ fn cap_micros(rates: &Rates) -> i128 {
     i128::from(rates.bank_cap_gpu_seconds) * 1_000_000
 }
 
-/// `amount × factor` for a factor of at most 1, whatever the amount: high and low half apart, so that nothing overflows.
+/// `amount × factor` for a factor of at most 1. The high and the low half are multiplied apart, so that no amount
+/// overflows.
 fn times(amount: u128, factor: u128) -> u128 {
     let (high, low) = (amount >> 64, amount & u128::from(u64::MAX));
     ((high * factor) << (64 - POINT_BITS)) + ((low * factor) >> POINT_BITS)

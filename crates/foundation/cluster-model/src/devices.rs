@@ -59,20 +59,20 @@ pub struct DeviceState {
     pub millis_free: u16,
     /// Memory slices that no instance can take, one bit each; all while it is shared out in thousandths.
     pub slices_used: u8,
-    /// Whether an instance with the media engines can be had no more.
+    /// Whether no further instance with the media engines is possible.
     pub media_used: bool,
 }
 
 impl DeviceState {
-    /// A device that nobody uses.
+    /// A device that is not in use.
     pub const FREE: Self = Self { millis_free: 1000, slices_used: 0, media_used: false };
 
-    /// Whether nobody uses it.
+    /// Whether it is not in use.
     pub fn is_free(&self) -> bool {
         *self == Self::FREE
     }
 
-    /// Whether a part can be had.
+    /// Whether a part is available.
     pub fn fits(&self, part: DevicePart) -> bool {
         match part {
             DevicePart::Whole => self.is_free(),
@@ -85,7 +85,7 @@ impl DeviceState {
         }
     }
 
-    /// The device once a part of it was taken, if it can be had.
+    /// The device after a part of it was taken, if that part is available.
     pub fn without(&self, part: DevicePart) -> Option<Self> {
         self.fits(part).then(|| match part {
             DevicePart::Whole => Self { millis_free: 0, slices_used: u8::MAX, media_used: true },
@@ -101,7 +101,8 @@ impl DeviceState {
     }
 }
 
-/// What pods say they use of one device. Counted, not only marked: two that say the same leave one after the other.
+/// What pods say they use of one device. It is counted and not only marked, because two pods that say the same leave
+/// one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeviceTally {
     whole: u32,
@@ -140,7 +141,7 @@ impl DeviceTally {
         }
     }
 
-    /// Whether parts of it are in use, so that it is no whole GPU any more.
+    /// Whether parts of it are in use, so that it does not count as a whole GPU.
     pub fn is_in_parts(&self) -> bool {
         self.millis > 0 || self.mask() != 0
     }
@@ -181,7 +182,7 @@ impl MigProfile {
         }
     }
 
-    /// The first slices at which it may lie.
+    /// The memory slices at which it may start.
     pub fn starts(self) -> &'static [u8] {
         match self {
             Self::G1 | Self::G1Media => &[0, 1, 2, 3, 4, 5, 6],
@@ -201,7 +202,7 @@ impl MigProfile {
     pub fn mask(self, start: u8) -> u8 {
         let width = u32::from(self.slices());
         let ones = if width == 8 { u8::MAX } else { (1u8 << width) - 1 };
-        // A start that is none shifts everything out, or cuts off what lies beyond the last slice.
+        // An invalid start shifts everything out, or cuts off what is beyond the last slice.
         ones.checked_shl(u32::from(start)).unwrap_or(0)
     }
 }

@@ -37,7 +37,7 @@ pub struct Dump {
     pub waiting_classes: Vec<(Option<QueueName>, i32, Vec<GangKey>)>,
     /// Gangs that run, in order.
     pub running: Vec<GangKey>,
-    /// What is held for whom, where, and until when.
+    /// What is held for each gang, where, and until when.
     #[allow(clippy::type_complexity, reason = "plain data, for comparing")]
     pub held: BTreeMap<GangKey, (Timestamp, BTreeSet<(PodKey, Option<NodeName>, bool)>)>,
     /// Classes of nodes, each with its nodes in order.
@@ -45,7 +45,7 @@ pub struct Dump {
     pub classes: Vec<(NodeKind, Resources, Vec<DeviceState>, Option<Extras>, Vec<NodeName>)>,
     /// Domains by their path.
     pub domains: BTreeMap<Vec<Arc<str>>, DomainDump>,
-    /// What is counted of neighbours.
+    /// Counts of neighbours.
     pub tallies: BTreeMap<String, TallyDump>,
     /// Allocatable GPUs by type, CPU and memory.
     pub capacity: (BTreeMap<GpuType, i64>, i64, i64),
@@ -64,7 +64,7 @@ pub struct GangDump {
     pub gpus: (i64, i64),
     /// When the first got its node.
     pub started: Option<Timestamp>,
-    /// What it was told to leave for.
+    /// Why it was told to leave.
     pub departure: Option<Departure>,
 }
 
@@ -107,7 +107,7 @@ pub struct QueueDump {
     pub own: QueueUsage,
     /// What it and the queues below it hold.
     pub total: QueueUsage,
-    /// Fading use, the same beyond the quota, and what is saved, in millionths of a GPU second.
+    /// Fading use, the same beyond the quota, and savings, in millionths of a GPU second.
     pub accounts_gpu_micros: (u128, u128, i128),
     /// What its children keep for themselves.
     pub children_keep: BTreeMap<ResourceName, i64>,

@@ -1,4 +1,4 @@
-//! Abilities of nodes that some pods need. Few do, so few bits are enough.
+//! Abilities of nodes that some pods need. There are few, so a few bits are enough.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub struct Features(u8);
 impl Features {
     /// The node can restart all containers of a pod when one ends.
     pub const RESTARTS_ALL_CONTAINERS: Self = Self(1);
-    /// The node can give users of their own to pods that use its network.
+    /// The node supports user namespaces for pods that use its network.
     pub const USERS_ON_HOST_NETWORK: Self = Self(2);
 
     /// Both together.

@@ -1,4 +1,4 @@
-//! What a search asks: kinds and classes of nodes, domains, and who is where.
+//! What a search asks: kinds and classes of nodes, domains, and which nodes are in them.
 
 use crate::classes::{ClassId, ClassLog, KindId, NodeClass, NodeKind};
 use crate::names::GpuType;
@@ -23,7 +23,7 @@ impl ClusterState {
         self.nodes.classes().kind(id)
     }
 
-    /// Free GPUs on the nodes of a kind; one that is overcommitted counts as none.
+    /// Free GPUs on the nodes of a kind; an overcommitted node counts as none.
     pub fn gpus_free_of(&self, kind: KindId) -> i64 {
         self.nodes.classes().gpus_free_of(kind)
     }
@@ -33,7 +33,7 @@ impl ClusterState {
         self.kinds().flat_map(|(kind, _)| self.classes_of(kind, i64::MIN))
     }
 
-    /// Classes of one kind with at least so many free GPUs, the fewest first, then the least free CPU and memory.
+    /// Classes of one kind with at least this many free GPUs, the fewest first, then the least free CPU and memory.
     pub fn classes_of(
         &self,
         kind: KindId,
@@ -52,9 +52,9 @@ impl ClusterState {
         self.node(node).class.map(|(_, class)| class)
     }
 
-    /// Whether nodes that differ in this label are of different kinds, so that [`NodeKind::labels`] says all that there is
-    /// to say about it. A label that some pod selects by does, unless it has very many values; then nodes have to be
-    /// looked at one by one.
+    /// Whether nodes that differ in this label are of different kinds, so that [`NodeKind::labels`] has all that is
+    /// needed. That is so for a label that some pod selects by, unless it has very many values; then nodes are
+    /// examined one by one.
     pub fn label_splits_kinds(&self, key: &str) -> bool {
         self.nodes.labels().splits(key)
     }
@@ -69,7 +69,7 @@ impl ClusterState {
         self.nodes.topology().get(id)
     }
 
-    /// The domain of a level that a node lies in, if it is there and its path is as long.
+    /// The domain of a level that contains a node, if the node is there and its path is that long.
     pub fn domain_of(&self, node: NodeId, level: Level) -> Option<DomainId> {
         self.node(node).domains.get(usize::from(level.0)).copied()
     }
@@ -84,7 +84,7 @@ impl ClusterState {
     }
 
     /// The classes of the nodes in a domain that take pods, each with the number of its nodes there, in the order of
-    /// [`Self::classes`]. Costs what there are classes, not nodes.
+    /// [`Self::classes`]. The cost depends on the number of classes, not of nodes.
     pub fn classes_in(&self, domain: DomainId) -> Vec<(ClassId, u32)> {
         if domain == ROOT {
             let count = |class: &NodeClass| u32::try_from(class.len()).unwrap_or(u32::MAX);
@@ -110,12 +110,12 @@ impl ClusterState {
         })
     }
 
-    /// A node's place in the order by path and name: the less, the earlier. Good until the next change is applied.
+    /// A node's place in the order by path and name: lower is earlier. Valid until the next change is applied.
     pub fn rank(&self, node: NodeId) -> u64 {
         self.node(node).rank
     }
 
-    /// What all nodes draw together, as far as it is known.
+    /// The power draw of all nodes, as far as it is known.
     pub fn drawn_watts(&self) -> u64 {
         self.nodes.drawn_watts()
     }

@@ -1,4 +1,4 @@
-//! What if: a fork is the state with some pods placed, held or gone, and takes all of it back when it is dropped.
+//! Forks: a fork is the state with some pods placed, held or gone. It undoes all of that when it is dropped.
 
 use std::ops::Deref;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::devices::DeviceUse;
 use crate::nodes::NodeId;
-use crate::pods::{Decision, Place, PodId, Standing};
+use crate::pods::{Decision, Place, PodId, PodStanding};
 use crate::state::ClusterState;
 
 /// The state, changed for as long as the fork lives. Forks nest; they end in the opposite order of their start,
@@ -38,8 +38,8 @@ impl Fork<'_> {
         self.decide(pod, node, devices, None);
     }
 
-    /// Counts a pod on a node that is held for it until others are gone from there. A pod that was evicted in this fork
-    /// is moved by this.
+    /// Counts a pod on a node that is held for it until others have left. If the pod was evicted in this fork, this
+    /// moves it.
     ///
     /// # Panics
     /// As [`Self::assume`].
@@ -54,7 +54,7 @@ impl Fork<'_> {
     /// If the pod counts on no node.
     pub fn evict(&mut self, pod: PodId) {
         assert!(self.state.pod(pod).place().is_some(), "only a pod that has a node is evicted");
-        self.change(pod, Standing { decision: None, evicted: true });
+        self.change(pod, PodStanding { decision: None, evicted: true });
     }
 
     /// Gives up the node that is held for a pod; it waits again. One that was evicted in this fork stays evicted.
@@ -64,10 +64,10 @@ impl Fork<'_> {
     pub fn release(&mut self, pod: PodId) {
         assert_eq!(self.state.pod(pod).place(), Some(Place::Held), "only what is held is released");
         let evicted = self.state.pod(pod).standing.evicted;
-        self.change(pod, Standing { decision: None, evicted });
+        self.change(pod, PodStanding { decision: None, evicted });
     }
 
-    /// A pod for which a node is held is there from now on.
+    /// Counts a pod as being on the node that is held for it.
     ///
     /// # Panics
     /// If no node is held for it.
@@ -82,7 +82,7 @@ impl Fork<'_> {
         self.change(pod, standing);
     }
 
-    /// A pod that was assumed comes to its node only later: from now on the node is held for it.
+    /// Turns an assumption into a hold: the pod comes to its node only later.
     ///
     /// # Panics
     /// If the pod is not assumed to be anywhere.
@@ -101,8 +101,8 @@ impl Fork<'_> {
         self.state.fork()
     }
 
-    /// Ends the fork, and leaves what it changed to the fork it was started from. The outermost fork leaves it to
-    /// the state itself, for good.
+    /// Ends the fork, and leaves its changes to the fork it was started from. The outermost fork leaves them to the
+    /// state itself, for good.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -114,10 +114,10 @@ impl Fork<'_> {
         assert!(is_free, "only a pod that waits for a node is placed");
         let decision = Decision { node, devices: devices.to_vec(), since: self.state.now(), held_until };
         let evicted = state.standing.evicted;
-        self.change(pod, Standing { decision: Some(decision), evicted });
+        self.change(pod, PodStanding { decision: Some(decision), evicted });
     }
 
-    fn change(&mut self, pod: PodId, standing: Standing) {
+    fn change(&mut self, pod: PodId, standing: PodStanding) {
         let before = self.state.pod(pod).standing.clone();
         let gives_back = self.state.pod(pod).place().is_some();
         self.state.steps.push(gives_back);

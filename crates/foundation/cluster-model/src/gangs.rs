@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Counts;
 use crate::devices::DeviceAsk;
+pub(crate) use crate::ids::GangSlot;
 use crate::names::GangKey;
 use crate::plan::Departure;
 use crate::pods::{PodId, PodState, Role};
@@ -19,8 +20,8 @@ use crate::shapes::{PodShape, ShapeId};
 use crate::slots::Slots;
 use crate::waiting::{LikenessId, Listed, WaitingClasses};
 
-/// Members of a gang mostly ask for the same, or for a few things. A gang whose members ask for more different
-/// things than this is not compared member by member: 16 × 16 comparisons for each change are nothing, any number is not.
+/// Members of a gang mostly ask for the same, or for a few things. A gang with more kinds of members than this is not
+/// compared member by member: 16 × 16 comparisons for each change cost little, an unbounded number would not.
 pub(crate) const KINDS_MAX: usize = 16;
 
 /// The pods of one gang that have not ended, all of them ours.
@@ -46,10 +47,10 @@ pub struct Gang {
     pub(crate) gpus_placed: i64,
     /// When members with a node got it.
     starts: Counts<Timestamp>,
-    /// For whom it was told to give way.
+    /// Why it was told to leave.
     pub(crate) departure: Option<Departure>,
-    /// What history was told of it, while it runs.
-    pub(crate) run: Option<Run>,
+    /// What the history knows about it, while it runs.
+    pub(crate) run: Option<RunRecord>,
     /// How the gang is counted at present.
     pub(crate) counted: Counted,
 }
@@ -72,7 +73,7 @@ pub(crate) struct Counted {
     pub order: Option<Order>,
     /// Its place among the gangs that run: when it was created.
     pub running: Option<Timestamp>,
-    /// What it is like; `None` if it is like no other, or has to be looked at again.
+    /// Its likeness; `None` if it is like no other gang, or must be compared again.
     pub likeness: Option<LikenessId>,
     /// Whether its members changed since.
     pub likeness_is_stale: bool,
@@ -81,9 +82,9 @@ pub(crate) struct Counted {
     pub listed_as: Timestamp,
 }
 
-/// What history was told of a gang that runs.
+/// What the history knows about a gang that runs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Run {
+pub(crate) struct RunRecord {
     pub started: Timestamp,
     pub gpus: i64,
     /// When its time limit ends it.
@@ -131,7 +132,7 @@ impl Gang {
         self.members.first().expect("a gang without members is removed").0
     }
 
-    /// When the first of its members that have a node got it, as far as anybody knows.
+    /// When the first of its members that have a node got it, as far as is known.
     pub fn started(&self) -> Option<Timestamp> {
         self.starts.first()
     }
@@ -146,7 +147,7 @@ impl Gang {
         self.gpus_placed
     }
 
-    /// What it was told to leave for; it still has what it has.
+    /// Why it was told to leave; until it leaves, it keeps what it has.
     pub fn departure(&self) -> Option<&Departure> {
         self.departure.as_ref()
     }
@@ -164,15 +165,16 @@ impl Gang {
         }
     }
 
-    /// Whether the members without a node are the rest of what was granted: some of the `size` members that must start
-    /// together have a node, the rest is not more than is missing, and none of the rest asks for more than a member
-    /// that has a node. Its start was interrupted, or it lost a member, which is replaced by one like it.
+    /// Whether the members without a node are the rest of what was granted: some of the `size` members that must
+    /// start together have a node, the rest are not more than are missing, and none of the rest asks for more than a
+    /// member that has a node. Either its start was interrupted, or it lost a member, which is replaced by one like
+    /// it.
     ///
-    /// What was granted is only seen in members that still have a node, so a gang whose started members have all ended
-    /// never finishes its start in this sense, and neither does one that never said its size.
+    /// What was granted shows only in members that still have a node. So a gang whose started members have all ended
+    /// never finishes its start in this sense. Neither does a gang that never said its size.
     pub fn finishes_its_start(&self, size: Option<u32>) -> bool {
         let have = self.bound as usize + self.held as usize + self.ended as usize + self.pending.len();
-        // A pod on its own is never the rest of a gang, and most pods may be such.
+        // A pod on its own is never the rest of a gang, and most pods may be such pods.
         self.bound > 0
             && !self.pending.is_empty()
             && size.is_some_and(|size| size > 1 && have <= size as usize)
@@ -181,7 +183,7 @@ impl Gang {
     }
 
     fn rest_is_granted(&self) -> bool {
-        // Members that ask for the same: the rest asks for what those with a node got.
+        // Members that ask for the same: the rest asks for what members with a node got.
         if self.kinds.len() == 1 {
             return true;
         }
@@ -243,7 +245,7 @@ impl Gang {
         self.counted.likeness_is_stale = true;
     }
 
-    /// Counts a member as what it is at present, or no more.
+    /// Counts a member as what it is at present, or stops counting it.
     pub(crate) fn count(&mut self, id: PodId, member: &PodState, add: bool) {
         let (pod, role) = (member.pod(), member.role());
         if matches!(role, Role::Placed | Role::Leaving) {
@@ -283,7 +285,7 @@ fn asks_the_same(one: &PodShape, other: &PodShape) -> bool {
     one.requests == other.requests && one.device == other.device && one.gpu_types == other.gpu_types
 }
 
-/// Whether it is not more of anything, and of the same GPUs.
+/// Whether it asks for no more of anything, and for the same GPUs.
 fn asks_within(asks: &PodShape, granted: &PodShape) -> bool {
     let asks_no_part = asks.device == DeviceAsk::Whole;
     let same_gpus = asks_no_part && asks.requests.gpus == 0 || asks.gpu_types == granted.gpu_types;
@@ -297,9 +299,6 @@ pub(crate) struct Order {
     pub priority: Reverse<i32>,
     pub created: Timestamp,
 }
-
-/// A gang's number inside the model.
-pub(crate) type GangSlot = u32;
 
 /// All gangs, and those that wait in the order of planning.
 #[derive(Clone, Debug, Default)]
@@ -327,7 +326,7 @@ impl Gangs {
         self.slots.get_mut(slot)
     }
 
-    /// All gangs, by name. They are sorted for it: no plan asks for this.
+    /// All gangs, by name. They are sorted on each call, because no plan needs this.
     pub fn iter(&self) -> impl Iterator<Item = &Gang> {
         let mut gangs: Vec<&Gang> = self.slots.iter().map(|(_, gang)| gang).collect();
         gangs.sort_unstable_by(|one, other| one.key.cmp(&other.key));
@@ -351,7 +350,7 @@ impl Gangs {
         self.by_key.remove(&gang.key);
     }
 
-    /// Forgets what history was told.
+    /// Forgets what the history knows.
     pub fn forget_runs(&mut self) {
         self.ends.clear();
         let slots: Vec<GangSlot> = self.slots.iter().map(|(slot, _)| slot).collect();

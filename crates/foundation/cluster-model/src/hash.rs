@@ -1,4 +1,4 @@
-//! A quick hash for keys that nobody outside chooses: the states of our own nodes. It draws no random seed.
+//! A quick hash for keys that no outsider chooses: the states of our own nodes. It draws no random seed.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

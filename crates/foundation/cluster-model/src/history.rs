@@ -1,7 +1,7 @@
-//! How long gangs run: what the model learns from what ends and from what has not ended yet.
+//! How long gangs run: what the model learns from gangs that ended and from gangs that still run.
 //!
-//! Three levels, each the fall-back of the one before: gangs of one namespace and size; of one size; all. Of each level
-//! four numbers are kept, and how long those ran that ended, in steps (`run_times.rs`):
+//! Three levels, each the fall-back of the one before: gangs of one namespace and size; of one size; all. Each level
+//! keeps four numbers, and the run times of ended gangs, in steps (`run_times.rs`):
 //!
 //! ```text
 //!   expected = (time of those that ended + time so far of those that run + 2 × expected of the level above)
@@ -9,9 +9,10 @@
 //!                                   number of those that ended + 2
 //! ```
 //!
-//! Time so far counts above the line and not below: a class whose first gangs still run is not taken for short. What
-//! ended fades by a five-hundredth with each further end, and of those that run no more than five hundred count; a run counts for at most three days, because a few of weeks would
-//! else drown what the others say. All integers: the same history gives the same numbers everywhere.
+//! Time so far counts above the line and not below, so that a class whose first gangs still run does not look short.
+//! With each end, earlier ends fade by a five-hundredth, and at most five hundred running gangs count. A run counts
+//! for at most three days, because a few runs of weeks would drown the others. All integers: the same history gives
+//! the same numbers everywhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::run_times::RunTimes;
 
-/// A run counts for at most so long.
+/// The most that a run counts for.
 const RUN_SECONDS_MAX: i64 = 3 * 24 * 3600;
-/// What a gang is expected to run for when nothing has been seen at all.
+/// How long a gang is expected to run when nothing has been seen at all.
 const PRIOR_SECONDS: i64 = 4 * 3600;
 /// How many ends of its own a class needs to count as much as the level above it.
 const PRIOR_WEIGHT: i64 = 2;
@@ -31,7 +32,7 @@ const PRIOR_WEIGHT: i64 = 2;
 const ONE: i64 = 1 << 20;
 /// With each end, earlier ones fade to 499/500.
 const FADE: i64 = 500;
-/// Classes that are remembered at most: 2,000 namespaces with a handful of sizes each.
+/// The most classes that are remembered: 2,000 namespaces with a handful of sizes each.
 const CLASSES_MAX: usize = 16_384;
 
 /// Run times that were seen.
@@ -46,15 +47,15 @@ pub struct History {
 /// Runs of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Runs {
-    /// Faded number of those that ended, in [`ONE`]ths.
+    /// Faded number of runs that ended, in [`ONE`]ths.
     ended: i64,
     /// Their faded run time in seconds, in [`ONE`]ths.
     ended_seconds: i128,
-    /// Those that run.
+    /// Those that still run.
     running: i64,
     /// The sum of their starts, in seconds since 1970.
     started_sum: i64,
-    /// How the run times of those that ended are distributed.
+    /// How the run times of ended gangs are distributed.
     times: RunTimes,
 }
 
@@ -67,7 +68,7 @@ impl History {
         self.classes.get(&(namespace.clone(), gpus)).map_or(size, |runs| runs.expected(size, now))
     }
 
-    /// How long gangs ran that ended: of this namespace and size; of this size; all of them.
+    /// How long ended gangs ran: of this namespace and size; of this size; all of them.
     pub fn run_times(&self, namespace: &Arc<str>, gpus: i64) -> [Option<&RunTimes>; 3] {
         let class = self.classes.get(&(namespace.clone(), gpus));
         let size = self.sizes.get(&gpus);
@@ -84,8 +85,8 @@ impl History {
         });
     }
 
-    /// A gang does not run any more. One that was evicted or whose node went says nothing about how long it would have
-    /// run: then `ended_by_itself` is false.
+    /// A gang does not run any more. If it was evicted or its node went away, its time says nothing about how long it
+    /// would have run: then `ended_by_itself` is false.
     pub(crate) fn gang_ended(
         &mut self,
         namespace: &Arc<str>,
@@ -114,7 +115,8 @@ impl History {
         change(&mut self.all);
     }
 
-    /// Forgets the classes of which nothing runs and least is known; rare, and then half of them at once.
+    /// Forgets the classes in which nothing runs and of which least is known. This is rare, and then half of them go
+    /// at once.
     fn forget_some(&mut self) {
         let mut known: Vec<i64> =
             self.classes.values().filter(|it| it.running == 0).map(|it| it.ended).collect();
@@ -127,7 +129,7 @@ impl History {
 impl Runs {
     fn expected(&self, above_seconds: i64, now: i64) -> i64 {
         let so_far = (self.running * now - self.started_sum).clamp(0, self.running * RUN_SECONDS_MAX);
-        // Ends beyond the last few hundred have faded; of those that run, no more count than that.
+        // Ends beyond the last few hundred have faded, so no more running gangs than that count.
         let so_far = so_far * FADE / self.running.max(FADE);
         let above = i128::from(PRIOR_WEIGHT * above_seconds);
         let seconds = self.ended_seconds + (i128::from(so_far) + above) * i128::from(ONE);

@@ -1,7 +1,7 @@
-//! Capacity that is kept for a gang until those who are in the way are gone.
+//! Nodes that are kept for a gang until the gangs in the way are gone.
 //!
-//! A member that waits is held where it will go. A member that still runs elsewhere, because its gang is moved, counts
-//! where it runs; a stand-in keeps the room where it will go, and hands it to the pod that comes next in its seat.
+//! A waiting member is held where it will go. A member that still runs elsewhere, because its gang is moved, counts
+//! where it runs. A stand-in keeps the node where it will go, and hands it to the next pod in its seat.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,31 +10,30 @@ use jiff::Timestamp;
 
 use crate::names::GangKey;
 use crate::objects::Pod;
-use crate::plan::Hold;
-use crate::pods::{Decision, PodId, Standing};
-use crate::state::{AssumeError, ClusterState};
+use crate::pods::PodId;
 
-/// What is held for whom.
+/// What is held for each gang.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holds {
-    by_gang: BTreeMap<GangKey, BTreeMap<PodId, Timestamp>>,
-    stand_ins: BTreeMap<GangSeat, PodId>,
-    /// Those for pods that come back under another name and without an index, by who makes them anew.
-    by_controller: BTreeMap<Controller, BTreeSet<GangSeat>>,
+    pub(crate) by_gang: BTreeMap<GangKey, BTreeMap<PodId, Timestamp>>,
+    pub(crate) stand_ins: BTreeMap<GangSeat, PodId>,
+    /// Seats of pods that come back under another name and without an index, by the controller that recreates them.
+    pub(crate) by_controller: BTreeMap<Controller, BTreeSet<GangSeat>>,
 }
 
-/// A namespace, and who makes pods anew there. Pods say themselves who that is, so it counts within one namespace only.
+/// A namespace, and a controller that recreates pods there. Pods name it themselves, so it counts within one
+/// namespace only.
 pub(crate) type Controller = (Arc<str>, Arc<str>);
 
-/// Who makes a pod anew, if its next life is known by that.
+/// The controller that recreates a pod, if that is how its successor is recognized.
 pub(crate) fn controller(pod: &Pod) -> Option<Controller> {
     Some((pod.key.namespace.clone(), pod.controller.clone()?))
 }
 
-type GangSeat = (GangKey, Seat);
+pub(crate) type GangSeat = (GangKey, Seat);
 
-/// What a pod and the one made anew for it have in common. A Job gives each life another name, but the same index; of a
-/// `ReplicaSet` one pod is as good as another.
+/// What a pod and its successor have in common. A Job gives each successor another name, but the same index. In a
+/// `ReplicaSet`, one pod is as good as another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Seat {
     Index(u32),
@@ -44,172 +43,6 @@ pub(crate) enum Seat {
 impl Seat {
     pub fn of(pod: &Pod) -> Self {
         pod.member_index.map_or_else(|| Self::Name(pod.key.name.clone()), Self::Index)
-    }
-}
-
-impl ClusterState {
-    /// Keeps room for a gang where it will go, as if its members were there. Takes the place of an earlier hold.
-    pub fn hold(&mut self, hold: &Hold) -> Result<(), AssumeError> {
-        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
-        self.release(&hold.gang);
-        for member in &hold.members {
-            let pod = &member.pod;
-            let id = self.pod_id(pod).ok_or_else(|| AssumeError::UnknownPod(pod.clone()))?;
-            let unknown = || AssumeError::UnknownNode(pod.clone(), member.node.clone());
-            let decision = Decision {
-                node: self.node_id(&member.node).ok_or_else(unknown)?,
-                devices: member.devices.clone(),
-                since: self.now(),
-                held_until: Some(hold.expires),
-            };
-            let standing = Standing::decided(decision);
-            if self.is_pending(id) {
-                self.stand_for_good(id, standing);
-            } else if self.pod(id).place().is_some() {
-                self.insert_stand_in(id, standing);
-            } else {
-                return Err(AssumeError::NotPending(pod.clone()));
-            }
-        }
-        self.generation += 1;
-        self.near.sweep(&self.pods, &self.nodes);
-        Ok(())
-    }
-
-    /// Gives up what is held for a gang; its members wait again. Does nothing if nothing is held.
-    pub fn release(&mut self, gang: &GangKey) {
-        debug_assert_eq!(self.forks_open, 0, "a fork borrows the state");
-        let Some(members) = self.holds.by_gang.get(gang).cloned() else { return };
-        self.generation += 1;
-        for id in members.into_keys() {
-            if self.pod(id).stand_in {
-                if let Some(decision) = self.remove_stand_in(id) {
-                    self.nodes.drop_if_unused(decision.node);
-                }
-            } else {
-                self.stand_for_good(id, Standing::default());
-            }
-        }
-        self.near.sweep(&self.pods, &self.nodes);
-    }
-
-    /// Gangs for which capacity is held, by name, and until when.
-    pub fn held_gangs(&self) -> impl ExactSizeIterator<Item = (&GangKey, Timestamp)> {
-        let first =
-            |members: &BTreeMap<_, Timestamp>| members.values().min().copied().unwrap_or(Timestamp::MAX);
-        self.holds.by_gang.iter().map(move |(gang, members)| (gang, first(members)))
-    }
-
-    /// The members of a gang for which a node is held, as they are numbered. Stand-ins of members that still run
-    /// elsewhere are among them, in [`crate::Place::Held`] as well.
-    pub fn held_members(&self, gang: &GangKey) -> impl Iterator<Item = PodId> {
-        self.holds.by_gang.get(gang).into_iter().flat_map(|members| members.keys().copied())
-    }
-
-    /// Whether a held member only stands for a pod that still runs elsewhere, or whose successor did not come yet.
-    pub fn is_stand_in(&self, pod: PodId) -> bool {
-        self.pod(pod).stand_in
-    }
-
-    fn insert_stand_in(&mut self, of: PodId, standing: Standing) {
-        let pod = Pod {
-            node: None,
-            terminating: false,
-            devices: Vec::new(),
-            started: None,
-            ..self.pod(of).pod.clone()
-        };
-        let controller = controller(&pod);
-        self.restore_stand_in(pod, standing);
-        self.seat_successors(controller.as_ref());
-    }
-
-    /// Puts a stand-in in place.
-    pub(crate) fn restore_stand_in(&mut self, pod: Pod, standing: Standing) {
-        let seat = (pod.gang.clone(), Seat::of(&pod));
-        if let Some(controller) = controller(&pod) {
-            self.holds.by_controller.entry(controller).or_default().insert(seat.clone());
-        }
-        let id = self.insert_state(pod, standing, None, true);
-        self.holds.stand_ins.insert(seat, id);
-        self.count_pod(id);
-    }
-
-    fn remove_stand_in(&mut self, id: PodId) -> Option<Decision> {
-        self.uncount_pod(id);
-        let state = self.remove_state(id);
-        let seat = (state.pod.gang.clone(), Seat::of(&state.pod));
-        self.holds.stand_ins.remove(&seat);
-        if let Some(controller) = controller(&state.pod)
-            && let Some(seats) = self.holds.by_controller.get_mut(&controller)
-        {
-            seats.remove(&seat);
-            if seats.is_empty() {
-                self.holds.by_controller.remove(&controller);
-            }
-        }
-        state.standing.decision
-    }
-
-    /// What a stand-in kept for a pod that came.
-    pub(crate) fn take_stand_in(&mut self, pod: &Pod) -> Option<Decision> {
-        if self.holds.stand_ins.is_empty() {
-            return None;
-        }
-        let own = (pod.gang.clone(), Seat::of(pod));
-        let id = self.holds.stand_ins.get(&own).copied().or_else(|| self.orphan_for(pod))?;
-        self.remove_stand_in(id)
-    }
-
-    /// A stand-in that keeps what this pod needs, for one of the same controller that is gone, or about to be: whoever
-    /// stays needs no successor yet.
-    fn orphan_for(&self, pod: &Pod) -> Option<PodId> {
-        let seats = self.holds.by_controller.get(&controller(pod)?)?;
-        let mut stand_ins = seats.iter().filter_map(|seat| self.holds.stand_ins.get(seat).copied());
-        stand_ins.find(|id| {
-            let kept = &self.pod(*id).pod;
-            let stands_for = self.pod_id(&kept.key);
-            (&kept.requests, &kept.queue) == (&pod.requests, &pod.queue)
-                && stands_for.is_none_or(|id| self.pod(id).pod.terminating)
-        })
-    }
-
-    /// A pod of this controller is gone, or about to be, or a place is kept for one: those who came before that was known,
-    /// and wait, get such places now, by name.
-    pub(crate) fn seat_successors(&mut self, controller: Option<&Controller>) {
-        let Some(controller) = controller.filter(|it| self.holds.by_controller.contains_key(*it)) else {
-            return;
-        };
-        let waits = |id: &PodId| {
-            let state = self.pod(*id);
-            let of_controller = state.pod.controller.as_ref() == Some(&controller.1);
-            of_controller && !state.stand_in && self.is_pending(*id)
-        };
-        let in_namespace = self.pods_by_namespace.get(&controller.0).into_iter().flatten();
-        let mut waiting: Vec<PodId> = in_namespace.copied().filter(waits).collect();
-        waiting.sort_by_key(|id| self.pod(*id).pod.key.name.clone());
-        for id in waiting {
-            let Some(stand_in) = self.orphan_for(&self.pod(id).pod) else { continue };
-            let decision = self.remove_stand_in(stand_in);
-            self.stand_for_good(id, Standing { decision, evicted: false });
-        }
-    }
-
-    /// The same for a pod that is there.
-    pub(crate) fn take_stand_in_of(&mut self, pod: PodId) -> Option<Decision> {
-        let pod = self.pod(pod).pod.clone();
-        self.take_stand_in(&pod)
-    }
-
-    /// A pod that is moved came, changed or is gone: as long as it is there it is charged, else its stand-in.
-    pub(crate) fn recharge_stand_in(&mut self, gang: &GangKey, seat: Seat) {
-        if self.holds.stand_ins.is_empty() {
-            return;
-        }
-        if let Some(&id) = self.holds.stand_ins.get(&(gang.clone(), seat)) {
-            self.uncharge(id);
-            self.charge(id);
-        }
     }
 }
 

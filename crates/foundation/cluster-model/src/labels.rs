@@ -1,13 +1,13 @@
-//! Which labels of nodes matter: those that pods select by. A label that nobody selects by does not set nodes apart.
+//! Which labels of nodes matter: those that pods select by. A label that no pod selects by does not set nodes apart.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A label with more values than this does not split kinds, lest each node be a kind of its own (as by its host name).
-/// Whoever selects by such a label is few, and has the nodes looked at one by one.
+/// A label with more values than this does not split kinds: with host names, each node would be a kind of its own.
+/// Few pods select by such a label; for them, nodes are examined one by one.
 const VALUES_MAX: usize = 64;
 
-/// Who has and who selects by which label.
+/// How many pods select by each label, and how many nodes have it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Labels {
     /// Pods that select by a key.
@@ -23,7 +23,7 @@ impl Labels {
             && self.values.get(key).is_none_or(|values| values.len() <= VALUES_MAX)
     }
 
-    /// Counts what a pod selects by; gives the keys that split kinds only from now on, or no more.
+    /// Counts what a pod selects by. Returns the keys that begin or cease to split kinds.
     pub fn count_keys<'a>(&mut self, keys: impl Iterator<Item = &'a Arc<str>>, add: bool) -> Vec<Arc<str>> {
         let mut changed = Vec::new();
         for key in keys {

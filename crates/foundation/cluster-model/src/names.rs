@@ -58,7 +58,7 @@ name!(
 );
 
 impl GpuType {
-    /// The type of GPUs that nobody named: on a node without a type label, or of a pod on a node not seen yet.
+    /// The type of GPUs without a name: on a node without a type label, or of a pod on a node not seen yet.
     pub fn unknown() -> Self {
         "unknown".into()
     }
@@ -105,7 +105,7 @@ impl GangKey {
 }
 
 impl Ord for GangKey {
-    /// By namespace, then name. Gangs of one namespace mostly share its text, which is seen without reading it.
+    /// By namespace, then name. Gangs of one namespace mostly share its text, so that it need not be read.
     fn cmp(&self, other: &Self) -> Ordering {
         let is_same = Arc::ptr_eq(&self.namespace, &other.namespace);
         let by_namespace = if is_same { Ordering::Equal } else { self.namespace.cmp(&other.namespace) };

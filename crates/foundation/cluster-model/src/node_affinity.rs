@@ -1,7 +1,7 @@
-//! Rules of a pod on the labels and the name of its node, as Kubernetes' required node affinity has them.
+//! Rules of a pod on the labels and the name of its node, as in Kubernetes' required node affinity.
 //!
-//! Terms are alternatives, and what a term asks must hold in whole; no terms, or an empty one, match no node. This module
-//! never looks at preferences.
+//! Terms are alternatives. Within a term every rule must hold. A list without terms matches no node, and neither does
+//! an empty term. This module never looks at preferences.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,16 +11,15 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::names::NodeName;
-use crate::objects::Node;
 
-/// What a pod requires of its node. It takes a node that one of the terms matches.
+/// What a pod requires of its node: one of the terms must match the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeAffinity {
     /// The alternatives.
     pub terms: Vec<NodeTerm>,
 }
 
-/// One alternative: all of it must hold. One that asks for nothing matches no node.
+/// One alternative: all of it must hold. An empty one matches no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeTerm {
     /// Rules on labels.
@@ -80,7 +79,7 @@ pub enum NameRule {
 }
 
 impl NameRule {
-    fn holds(&self, name: &NodeName) -> bool {
+    pub(crate) fn holds(&self, name: &NodeName) -> bool {
         match self {
             Self::Is(wanted) => wanted == name,
             Self::IsNot(unwanted) => unwanted != name,
@@ -89,23 +88,14 @@ impl NameRule {
 }
 
 impl NodeTerm {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.names.is_empty()
     }
 }
 
 impl NodeAffinity {
-    /// Whether the node is one that it takes.
-    pub fn admits(&self, node: &Node) -> bool {
-        let value = |key: &str| node.labels.get(key).map(|value| &**value);
-        self.terms.iter().filter(|term| !term.is_empty()).any(|term| {
-            term.labels.iter().all(|rule| rule.test.holds(value(&rule.key)))
-                && term.names.iter().all(|rule| rule.holds(&node.name))
-        })
-    }
-
-    /// Whether it may take a node of which only some labels are known: those that `is_known` names. What is not known is
-    /// taken to suit.
+    /// Whether it may admit a node of which only the labels that `is_known` names are known. The others are taken to
+    /// match.
     pub fn might_admit(
         &self,
         labels: &BTreeMap<Arc<str>, Arc<str>>,
@@ -117,7 +107,7 @@ impl NodeAffinity {
         })
     }
 
-    /// Whether the labels that `is_known` names say all that there is to say.
+    /// Whether the labels that `is_known` names are enough to decide it.
     pub fn is_decided_by(&self, is_known: impl Fn(&str) -> bool) -> bool {
         self.terms
             .iter()

@@ -1,10 +1,11 @@
-//! Nodes, and what is in use of them. Each is found by name, in its class, and in the domains it lies in.
+//! Nodes, and what is in use of them. Each is found by name, in its class, and in its domains.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::classes::{ClassId, ClassKey, Classes, KindId, NodeKind};
 use crate::devices::{DeviceState, DeviceTally};
+pub use crate::ids::NodeId;
 use crate::labels::Labels;
 use crate::names::{GpuType, NodeName};
 use crate::objects::{Node, Pod, Resources};
@@ -15,12 +16,8 @@ use crate::ranks::Ranks;
 use crate::slots::Slots;
 use crate::topology::{DomainId, ROOT, Topology};
 
-/// A node's number. It is good until the next change is applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u32);
-
-/// A node, and what is in use of it. It also stands for a node that is not there (not yet, or no more) while pods
-/// say that they are on it.
+/// A node, and what is in use of it. It also stands for a node that is not there (not yet, or no more) if pods say
+/// that they are on it.
 #[derive(Clone, Debug)]
 pub struct NodeState {
     pub(crate) name: NodeName,
@@ -37,9 +34,9 @@ pub struct NodeState {
     in_parts: i64,
     /// Its number in the order of place, while it is there.
     pub(crate) rank: u64,
-    /// The domains it lies in, the outermost first, without the root.
+    /// Its domains, the outermost first, without the root.
     pub(crate) domains: Vec<DomainId>,
-    /// What it is among nodes that take pods.
+    /// Its kind and class, if it takes pods.
     pub(crate) class: Option<(KindId, ClassId)>,
 }
 
@@ -59,8 +56,8 @@ impl NodeState {
         self.used
     }
 
-    /// What is left; less than nothing where allocatable fell below what is used, or where room is held that others
-    /// still use. A device that is in use in parts is no free GPU.
+    /// What is left. It is below zero if allocatable fell below what is used, or if a node is held that others still
+    /// use. A device that is in use in parts is not a free GPU.
     pub fn free(&self) -> Resources {
         let mut free = self.object.as_ref().map(|node| node.allocatable).unwrap_or_default() - self.used;
         free.gpus = free.gpus.saturating_sub(self.in_parts);
@@ -80,20 +77,20 @@ impl NodeState {
         self.ports_used.keys()
     }
 
-    /// Whether a pod finds here all that it asks for, by count, and its ports; whatever else it asks of a node.
+    /// Whether the node has the free amounts and the ports that a pod asks for. Nothing else is checked.
     pub fn has_room_for(&self, pod: &Pod) -> bool {
         pod.requests.fits(&self.free())
             && pod.other_requests.iter().all(|(name, asked)| asked <= 0 || asked <= self.free_of(name))
             && pod.host_ports.iter().all(|port| !self.ports_used.keys().any(|used| used.conflicts(port)))
     }
 
-    /// What is left of each device, if the node is Exact; else none. Pods that do not say which devices they have are
-    /// only in [`Self::free`].
+    /// What is left of each device, if the node is Exact; else none. Pods that do not say which devices they have
+    /// count only in [`Self::free`].
     pub fn devices(&self) -> &[DeviceState] {
         &self.devices
     }
 
-    /// The type of its GPUs; GPUs that nobody named have the type [`GpuType::unknown`].
+    /// The type of its GPUs; GPUs without a name have the type [`GpuType::unknown`].
     pub fn gpu_type(&self) -> Option<GpuType> {
         self.gpu_type.clone()
     }
@@ -103,7 +100,7 @@ impl NodeState {
         self.pods.iter().copied()
     }
 
-    /// What it draws; nothing while no pod is on it, because then it can be switched off.
+    /// Its power draw; nothing while no pod is on it, because then it can be switched off.
     fn drawn_watts(&self) -> u64 {
         let power = self.object.as_ref().and_then(|node| node.power).filter(|_| !self.pods.is_empty());
         let gpus = u64::try_from(self.used.gpus.saturating_add(self.in_parts)).unwrap_or(0);
@@ -170,7 +167,7 @@ impl NodeState {
     }
 }
 
-/// What a pod looks at on nodes, so that it sets them apart.
+/// What a pod looks at on nodes, so that nodes differ in it.
 pub(crate) struct Interests {
     labels: Vec<Arc<str>>,
     resources: OtherResources,
@@ -195,11 +192,11 @@ pub(crate) struct Nodes {
     /// Allocatable GPUs by type, and everything allocatable, on nodes that are there.
     capacity: BTreeMap<GpuType, i64>,
     total: Resources,
-    /// What all nodes draw that are there.
+    /// The power draw of all nodes that are there.
     drawn_watts: u64,
     /// Whether a fork is open: then nothing loses its number.
     pub in_fork: bool,
-    /// While several changes are taken back at once: the nodes that change, which get their class at the end.
+    /// While several changes are undone at once: the nodes that change, which get their class at the end.
     taken_back: Option<Vec<NodeId>>,
 }
 
@@ -232,7 +229,7 @@ impl Nodes {
         self.by_name.get(name).copied()
     }
 
-    /// The node of that name, made up if it is not there.
+    /// The node of that name, created if it is not there.
     pub fn id_or_new(&mut self, name: &NodeName) -> NodeId {
         if let Some(id) = self.id(name) {
             return id;
@@ -264,7 +261,7 @@ impl Nodes {
         self.states.iter().map(|(slot, node)| (NodeId(slot), node))
     }
 
-    /// The node is there with these properties, or with `None` is not there.
+    /// Sets the node's properties; `None` says that it is not there.
     pub fn set_object(&mut self, id: NodeId, object: Option<Node>) {
         self.leave_place(id);
         self.drawn_watts -= self.get(id).drawn_watts();
@@ -284,7 +281,7 @@ impl Nodes {
         self.drop_if_unused(id);
     }
 
-    /// Takes note of what a pod looks at. Costs O(nodes) where no other pod looks at the same label or resource.
+    /// Counts what a pod looks at. Costs O(nodes) if no other pod looks at the same label or resource.
     pub fn count_interests(&mut self, interests: &Interests, add: bool) {
         if !interests.labels.is_empty() {
             let changed = self.labels.count_keys(interests.labels.iter(), add);
@@ -316,7 +313,7 @@ impl Nodes {
         self.drawn_watts += self.get(id).drawn_watts();
     }
 
-    /// A node that is not there and has no pods is nothing. Not to be called while a fork is open, in which the pod may
+    /// Forgets a node that is not there and has no pods. Not to be called while a fork is open, in which a pod may
     /// come back.
     pub fn drop_if_unused(&mut self, id: NodeId) {
         let unused = self.states.find_mut(id.0).filter(|node| node.object.is_none() && node.pods.is_empty());
@@ -337,7 +334,7 @@ impl Nodes {
         self.taken_back = Some(Vec::new());
     }
 
-    /// Nodes that changed get their class.
+    /// Gives the changed nodes their class.
     pub fn end_taking_back(&mut self) {
         let mut changed = self.taken_back.take().unwrap_or_default();
         changed.sort_unstable();
@@ -435,7 +432,7 @@ impl Nodes {
         self.classes.leave_kind(kind);
     }
 
-    /// Labels that split kinds only from now on, or no more.
+    /// Labels begin or cease to split kinds.
     fn change_kinds(&mut self, labels: &[Arc<str>]) {
         if labels.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The objects the model is fed with, already parsed: no Kubernetes types, no quantities as text.
+//! The objects that the model takes in, already parsed: no Kubernetes types, no quantities as text.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,15 +18,16 @@ use crate::near::{LabelSet, Neighbours};
 use crate::node_affinity::NodeAffinity;
 use crate::other_resources::OtherResources;
 use crate::ports::HostPorts;
+use crate::priority::Tier;
 use crate::taints::{Taint, Toleration};
 use crate::terms::Terms;
 
-/// A week: who used much last week waits a little this week, and last month is forgotten.
+/// A week: a queue that used much last week waits a little this week, and last month is forgotten.
 pub const HALF_LIFE_SECONDS_DEFAULT: u32 = 7 * 24 * 3600;
 
-/// Something that happened in the cluster. Changes of different kinds may arrive in any order.
+/// One thing that happened to the cluster. Changes of different kinds may arrive in any order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum ClusterChange {
     /// A node is new or different.
     Node(Node),
     /// A node is gone.
@@ -54,7 +55,7 @@ pub enum Change {
     BudgetGone(BudgetKey),
 }
 
-/// Amounts on one node or of one pod. Signed: what is free may be less than nothing.
+/// Amounts on one node or of one pod. Signed: what is free may be below zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Resources {
     /// Whole GPUs.
@@ -68,8 +69,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Whether all of it is available in `free`. What is not asked for cannot be short: a pod without GPUs fits
-    /// on a node whose GPUs are overcommitted.
+    /// Whether all of it is available in `free`. A resource that is not asked for cannot be short: a pod without GPUs
+    /// fits on a node whose GPUs are overcommitted.
     pub fn fits(&self, free: &Self) -> bool {
         let fits = |asked: i64, free: i64| asked <= 0 || asked <= free;
         fits(self.gpus, free.gpus)
@@ -114,8 +115,8 @@ impl std::ops::Sub for Resources {
     }
 }
 
-/// A machine. It is *Counted* where the kubelet picks the devices, so that we know how many are in use, not which; it is
-/// *Exact* where we pick them, by dynamic resource allocation.
+/// A node. It is *Counted* if the kubelet picks the devices, so that we know how many are in use and not which. It is
+/// *Exact* if we pick them, by dynamic resource allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -132,21 +133,21 @@ pub struct Node {
     pub other_allocatable: OtherResources,
     /// Whether it takes new pods at all: not while it is being deleted.
     pub schedulable: bool,
-    /// Whether somebody closed it to new pods, but for those that tolerate [`Taint::cordon`]. Mostly it has that taint
-    /// too, soon after.
+    /// Whether somebody closed it to new pods, except for those that tolerate [`Taint::cordon`]. Mostly it soon has
+    /// that taint too.
     pub cordoned: bool,
-    /// What it is able to.
+    /// Its abilities.
     pub features: Features,
     /// Its labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Its taints.
     pub taints: Vec<Taint>,
-    /// The domains it lies in, the outermost first (zone, block, rack, NVLink domain); any number of levels. Two nodes
+    /// The domains it is in, the outermost first (zone, block, rack, NVLink domain); any number of levels. Two nodes
     /// are in the same domain of a level if their paths agree up to there.
     pub topology: Vec<Arc<str>>,
-    /// Whether its devices are known one by one. As many as its allocatable GPUs.
+    /// Whether its devices are known one by one. There are as many as its allocatable GPUs.
     pub exact: bool,
-    /// What it draws, if that is known.
+    /// Its power draw, if that is known.
     pub power: Option<Power>,
     /// Whether it can be taken away at short notice.
     pub spot: bool,
@@ -179,7 +180,7 @@ impl Node {
     }
 }
 
-/// What a node draws, in watts.
+/// The power draw of a node, in watts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Power {
     /// As soon as it is switched on. A node without pods can be switched off, and draws nothing.
@@ -199,7 +200,7 @@ pub struct Pod {
     pub key: PodKey,
     /// The gang it is a member of; a pod on its own is a gang of one.
     pub gang: GangKey,
-    /// How many members must start together. Without it, those that are seen.
+    /// How many members must start together. Without it, those seen so far.
     pub gang_size: Option<u32>,
     /// The queue it names. Without it, the one queue that lists its namespace.
     pub queue: Option<QueueName>,
@@ -209,11 +210,11 @@ pub struct Pod {
     pub other_requests: OtherResources,
     /// The ports of the host that it takes.
     pub host_ports: HostPorts,
-    /// The GPU types that would do, sorted; any if empty. A gang gets GPUs of one of them.
+    /// The GPU types that are acceptable, sorted; any if empty. A gang gets GPUs of one of them.
     pub gpu_types: Vec<GpuType>,
     /// Higher comes first.
     pub priority: i32,
-    /// Whether others give way to its priority. If not, it only comes first.
+    /// Whether others give way to its priority. If not, its priority only orders it.
     pub preempts: bool,
     /// When it was created.
     pub created: Timestamp,
@@ -227,7 +228,7 @@ pub struct Pod {
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
     /// What else it requires of its node's labels and name.
     pub node_affinity: Option<Arc<NodeAffinity>>,
-    /// What its node must be able to.
+    /// The abilities that its node must have.
     pub node_features: Features,
     /// Taints its node may have.
     pub tolerations: Vec<Toleration>,
@@ -239,9 +240,9 @@ pub struct Pod {
     pub member_index: Option<u32>,
     /// Whether a scheduling gate holds it back.
     pub gated: bool,
-    /// Whether somebody makes it anew when it is gone.
+    /// Whether something recreates it when it is gone.
     pub comes_back: bool,
-    /// Who makes it anew, where that is how its next life is known: under another name, and without an index.
+    /// The controller that recreates it, if its successor is recognized by that: it has another name, and no index.
     #[serde(default)]
     pub controller: Option<Arc<str>>,
     /// How long it may take to end, once it is told to.
@@ -254,7 +255,7 @@ pub struct Pod {
     pub device: DeviceAsk,
     /// The devices it has, where its node is Exact and it is bound.
     pub devices: Vec<DeviceUse>,
-    /// Its labels, by which others mean it.
+    /// Its labels, by which others select it.
     pub labels: LabelSet,
     /// What it asks of other pods.
     pub neighbours: Option<Arc<Neighbours>>,
@@ -322,33 +323,43 @@ pub struct Queue {
     pub weight: u32,
     /// What it owns.
     pub quota: Option<Amounts>,
-    /// The most it may hold; what it leaves out is bounded by the quota.
+    /// The most it may hold; resources that it leaves out are bounded by the quota.
     pub limit: Option<Amounts>,
-    /// What others may use of its quota while it does not; `None` is all of it. A resource that it does not name is lent
-    /// in whole.
+    /// What others may use of its quota while it does not; `None` is all of it. A resource that it does not name is
+    /// lent in full.
     pub lend: Option<Amounts>,
-    /// How what others borrowed is taken back.
+    /// How it takes back what others borrowed.
     pub reclaim: Reclaim,
-    /// After how long use counts half in the fair share.
+    /// The time after which use counts half in the fair share.
     pub half_life_seconds: u32,
-    /// Credits for quota that is not used.
+    /// Credits for unused quota.
     pub bank: Option<BankTerms>,
-    /// Whether its budget is spent: nothing of it or below it starts.
+    /// The most urgent tier of gangs in it or below it.
+    #[serde(default)]
+    pub highest_tier: Option<Tier>,
+    /// Whether its budget is spent: nothing in it or below it starts.
     pub out_of_budget: bool,
     /// The most that the machines bought for any one gang of it, or of a queue below, may cost per hour, in millionths of the
     /// currency.
     #[serde(default)]
     pub max_price_micros: Option<i64>,
+    /// The most machines at a time that may be bought for gangs in it or below it.
+    #[serde(default)]
+    pub machines_max: Option<u32>,
+    /// The most that those may cost per hour, in millionths of the currency.
+    #[serde(default)]
+    pub machines_per_hour_micros_max: Option<i64>,
     /// Namespaces whose pods may use it.
     pub namespaces: BTreeSet<Arc<str>>,
 }
 
-/// How a queue takes back what others borrowed of it, and how long those that borrow are left alone.
+/// How a queue takes back what others borrowed, and how long its own borrowing gangs are left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reclaim {
-    /// From the creation of a gang's oldest pod to the first eviction for it, if it is within quota and finds no room.
+    /// From the creation of a gang's oldest pod to the first eviction for it, if it is within quota and finds no
+    /// nodes.
     pub grace_seconds: u32,
-    /// A gang of this queue that borrows is not reclaimed before it ran for so long.
+    /// How long a gang of this queue that borrows must have run before it may be reclaimed.
     pub min_run_seconds: u32,
 }
 
@@ -358,8 +369,8 @@ impl Default for Reclaim {
     }
 }
 
-/// Unused quota earns credits, which buy burst later: what is held beyond the quota counts as within it while there is
-/// credit.
+/// Unused quota earns credits, which pay for later bursts: while there is credit, use beyond the quota counts as
+/// within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BankTerms {
     /// Credits per unused GPU second, in thousandths.
@@ -369,7 +380,7 @@ pub struct BankTerms {
 }
 
 impl Queue {
-    /// A queue without bounds that is open to nobody.
+    /// A queue without bounds that is open to no namespace.
     pub fn new(name: impl Into<QueueName>) -> Self {
         Self {
             name: name.into(),
@@ -381,15 +392,18 @@ impl Queue {
             reclaim: Reclaim::default(),
             half_life_seconds: HALF_LIFE_SECONDS_DEFAULT,
             bank: None,
+            highest_tier: None,
             out_of_budget: false,
             max_price_micros: None,
+            machines_max: None,
+            machines_per_hour_micros_max: None,
             namespaces: BTreeSet::new(),
         }
     }
 
-    /// The most the queue may hold of a resource, its children included; `None` is no bound. The limit decides
-    /// where it names the resource, else the quota. A GPU type that neither names is zero as soon as one of them
-    /// names any type.
+    /// The most the queue may hold of a resource, its children included; `None` is no bound. The limit decides if it
+    /// names the resource, else the quota. A GPU type that neither names is zero as soon as one of them names any
+    /// type.
     pub fn bound(&self, resource: &ResourceName) -> Option<i64> {
         let named = [&self.limit, &self.quota].into_iter().flatten();
         named.clone().find_map(|amounts| amounts.get(resource)).or_else(|| {
@@ -432,12 +446,19 @@ pub enum ResourceName {
     Memory,
 }
 
+impl ResourceName {
+    /// A type of GPUs, `cpu` or `memory`.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Gpu(gpu_type) => gpu_type.as_str(),
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+        }
+    }
+}
+
 impl fmt::Display for ResourceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gpu(gpu_type) => gpu_type.fmt(f),
-            Self::Cpu => f.pad("cpu"),
-            Self::Memory => f.pad("memory"),
-        }
+        f.pad(self.as_str())
     }
 }

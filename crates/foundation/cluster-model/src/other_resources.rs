@@ -1,8 +1,9 @@
-//! Resources beside GPUs, CPU, memory and the number of pods: scratch space, huge pages, and whatever a cluster's nodes
-//! offer under a name of their own.
+//! Resources other than GPUs, CPU, memory and the number of pods: scratch space, huge pages, and whatever a cluster's
+//! nodes offer under a name of their own.
 //!
-//! Few pods ask for them, so they are kept apart from [`crate::Resources`], which every pod and class carries. A node's
-//! class knows what is free of those that somebody asks for, and which ports of the host are taken: [`Extras`].
+//! Few pods ask for them, so they are kept apart from [`crate::Resources`], which every pod and class carries. A
+//! node's class knows what is free of those that some pod asks for, and which ports of the host are taken:
+//! [`Extras`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ impl OtherResources {
         self.0.is_none()
     }
 
-    /// How often it fits into what is free of each; as often as one likes if nothing is asked for.
+    /// How often it fits into what is free of each; without bound if nothing is asked for.
     pub fn times_in(&self, free: impl Fn(&str) -> i64) -> i64 {
         let asked = self.iter().filter(|(_, asked)| *asked > 0);
         asked.map(|(name, asked)| (free(name) / asked).max(0)).min().unwrap_or(i64::MAX)
@@ -48,7 +49,7 @@ impl FromIterator<(Arc<str>, i64)> for OtherResources {
 /// What else is free or taken on the nodes of a class: of the resources that some pod asks for, and the ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extras {
-    /// What is free by name, if it is not nothing. Less than nothing where more is used than there is.
+    /// What is free by name, if it is not zero. Below zero if more is used than there is.
     pub(crate) free: Vec<(Arc<str>, i64)>,
     /// Ports that pods have taken, in order.
     pub(crate) ports: Vec<HostPort>,
@@ -75,8 +76,8 @@ impl Extras {
     }
 }
 
-/// What pods on a node use of other resources; none is zero. Sums of amounts that anybody may write: wide enough for any
-/// number of pods, so that what was added can be taken off again.
+/// What pods on a node use of other resources; none is zero. Anybody may write any amount, so sums are wide enough
+/// for any number of pods, and what was added can be taken off again.
 pub(crate) type OthersInUse = BTreeMap<Arc<str>, i128>;
 
 pub(crate) fn count_others(in_use: &mut OthersInUse, asked: &OtherResources, add: bool) {
@@ -89,7 +90,8 @@ pub(crate) fn count_others(in_use: &mut OthersInUse, asked: &OtherResources, add
     }
 }
 
-/// Which other resources pods ask for, each with how many do. One that nobody asks for does not set nodes apart.
+/// Which other resources pods ask for, and how many pods ask for each. One that no pod asks for does not set nodes
+/// apart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked(HashMap<Arc<str>, u32>);
 
@@ -102,7 +104,7 @@ impl Asked {
         self.0.contains_key(name)
     }
 
-    /// Counts what a pod asks for; gives the names that matter only from now on, or no more.
+    /// Counts what a pod asks for. Returns the names that begin or cease to matter.
     pub fn count(&mut self, asked: &OtherResources, add: bool) -> Vec<Arc<str>> {
         let mut changed = Vec::new();
         for (name, _) in asked.iter() {

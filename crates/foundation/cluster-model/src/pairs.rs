@@ -1,4 +1,4 @@
-//! Maps whose keys are no text, written down as lists of pairs: JSON has no others.
+//! Maps whose keys are not text, written down as lists of pairs, because keys in JSON are text.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use crate::objects::Pod;
 use crate::queues::{Charge, QueueSlot};
 use crate::shapes::ShapeId;
 
-/// A pod's number. It is good until the next change is applied.
+/// A pod's number. It is valid until the next change is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodId(pub(crate) u32);
 
@@ -20,7 +20,7 @@ pub enum Place {
     Bound,
     /// We decided so, and are about to bind it.
     Assumed,
-    /// It will go there once those who are in the way are gone. They count as well, so less than nothing may be free.
+    /// It will go there once the pods in the way are gone. They count as well, so less than nothing may be free.
     Held,
 }
 
@@ -35,21 +35,21 @@ pub(crate) struct Decision {
     pub held_until: Option<Timestamp>,
 }
 
-/// What is known about a pod beside the pod itself. Forks change nothing but this.
+/// Where a pod counts. Forks change nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct PodStanding {
     pub decision: Option<Decision>,
     /// Whether it counts as gone from where it was seen.
     pub evicted: bool,
 }
 
-impl Standing {
+impl PodStanding {
     pub fn decided(decision: Decision) -> Self {
         Self { decision: Some(decision), evicted: false }
     }
 }
 
-/// As what a member counts in its gang.
+/// How a member counts in its gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It needs a node.
@@ -68,7 +68,7 @@ pub(crate) enum Role {
 #[derive(Clone, Debug)]
 pub struct PodState {
     pub(crate) pod: Pod,
-    pub(crate) standing: Standing,
+    pub(crate) standing: PodStanding,
     pub(crate) at: Option<NodeId>,
     pub(crate) shape: ShapeId,
     /// Its gang, if it is ours.
@@ -76,7 +76,8 @@ pub struct PodState {
     /// The queue it belongs to, if it belongs to one.
     pub(crate) queue: Option<QueueSlot>,
     pub(crate) charged: Option<Charge>,
-    /// Whether it stands for the next life of a pod that is moved: room on the node it goes to, and no pod at all.
+    /// Whether it stands for the successor of a pod that is moved: it takes room on the node it goes to, and is not a
+    /// pod.
     pub(crate) stand_in: bool,
 }
 
@@ -91,7 +92,7 @@ impl PodState {
         self.at
     }
 
-    /// Its shape; see [`crate::ClusterState::shape`].
+    /// Its shape; see [`crate::PodShape`].
     pub fn shape(&self) -> ShapeId {
         self.shape
     }
@@ -118,7 +119,7 @@ impl PodState {
         }
     }
 
-    /// Since when it has its node, as far as anybody knows.
+    /// Since when it has its node, as far as is known.
     pub fn started(&self) -> Option<Timestamp> {
         match self.place()? {
             Place::Bound => self.pod.started,

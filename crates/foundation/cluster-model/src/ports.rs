@@ -19,7 +19,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// A port; of all addresses if none is named, and of TCP if no protocol is.
+    /// A port; of all addresses if none is given, and of TCP if no protocol is given.
     pub fn new(port: u16, protocol: &str, address: &str) -> Self {
         let or = |text: &str, other: &str| Arc::from(if text.is_empty() { other } else { text });
         Self { port, protocol: or(protocol, "TCP"), address: or(address, ALL_ADDRESSES) }
@@ -66,7 +66,7 @@ impl FromIterator<HostPort> for HostPorts {
     }
 }
 
-/// The ports that pods on a node take, each with how many say so: objects may say anything.
+/// The ports that pods on a node take, and how many pods take each: objects may say anything.
 pub(crate) type PortsInUse = BTreeMap<HostPort, u32>;
 
 pub(crate) fn count_ports(in_use: &mut PortsInUse, ports: &HostPorts, add: bool) {

@@ -1,9 +1,8 @@
 //! The tree of queues, and what each holds.
 //!
-//! A queue may be named (as a parent) before it is there, so the tree has entries without an object. What a pod
-//! holds is added along the whole chain of ancestors at once; when a queue moves, what it holds moves with it.
-//! Parents that lead back to where one came from are cut: every queue on such a ring counts as a root until the
-//! ring is opened, and nothing is placed below it.
+//! A queue may be named (as a parent) before it is there, so the tree has entries without an object. What a pod holds
+//! is added along the whole chain of ancestors at once; when a queue moves, what it holds moves with it. A ring of
+//! parents is cut: every queue on it counts as a root until the ring is opened, and nothing is placed below it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::objects::{Pod, Queue, ResourceName};
 use crate::plan::WaitReason;
 use crate::slots::Slots;
 
-/// How many queues may lie between a gang and the root of the tree. Organisations are shallow; a chain longer
+/// How many queues may be between a gang and the root of the tree. Organisations are shallow; a chain longer
 /// than this is a mistake, and each of its queues would cost time in every decision.
 pub const QUEUE_DEPTH_MAX: usize = 32;
 
@@ -86,7 +85,7 @@ impl QueueUsage {
     }
 }
 
-/// What one pod is charged, and to whom.
+/// What one pod is charged, and to which queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
     pub queue: QueueSlot,
@@ -105,7 +104,7 @@ struct Entry {
     object: Option<Queue>,
     /// The entry of the parent that the object names.
     parent: Option<u32>,
-    /// Whether the parent is left out of account, because the chain of parents leads back here.
+    /// Whether the parent is ignored, because the chain of parents leads back here.
     on_ring: bool,
     children: BTreeSet<(QueueName, QueueSlot)>,
     own: QueueUsage,
@@ -116,7 +115,7 @@ struct Entry {
     children_keep: BTreeMap<ResourceName, i64>,
     /// As of the last time that the rates changed.
     accounts: Accounts,
-    /// Whether the rates may be others than those in the accounts, from now on.
+    /// Whether the rates may differ from those in the accounts from now on.
     is_stale: bool,
 }
 
@@ -130,7 +129,7 @@ pub(crate) struct Queues {
     by_namespace: HashMap<Arc<str>, BTreeSet<QueueName>>,
     rings: usize,
     now: Timestamp,
-    /// Queues whose rates may have changed since time last went on.
+    /// Queues whose rates may have changed since time last advanced.
     stale: Vec<QueueSlot>,
 }
 
@@ -139,13 +138,14 @@ impl Queues {
         self.now
     }
 
-    /// Lets time go on. What was held until now is put to the accounts; costs O(queues that changed).
+    /// Advances the time. What was held until now goes into the accounts; costs O(queues that changed).
     pub fn advance(&mut self, now: Timestamp) {
         if now <= self.now {
             return;
         }
         for slot in std::mem::take(&mut self.stale) {
-            // It may be gone, and its number given to another queue, which is brought up to date too early: no harm.
+            // It may be gone, and its number given to another queue, which then is brought up to date too early. That
+            // does no harm.
             let Some(entry) = self.entries.find_mut(slot) else { continue };
             entry.is_stale = false;
             let rates = entry.rates();
@@ -198,7 +198,7 @@ impl Queues {
         self.entry(name).map(|entry| &entry.children_keep)
     }
 
-    /// The queues below one, by name; those without a parent for `None`.
+    /// The queues below one, by name; for `None` those without a parent.
     pub fn children(&self, parent: Option<&QueueName>) -> impl Iterator<Item = (&Queue, &QueueUsage)> {
         let below = parent.map(|name| self.entry(name).into_iter().flat_map(|entry| &entry.children));
         let roots = parent.is_none().then(|| self.by_name.values());
@@ -211,12 +211,12 @@ impl Queues {
         })
     }
 
-    /// The accounts of all queues, also of those that are only named.
+    /// The accounts of all queues, including those that are only named.
     pub fn accounts(&self) -> impl Iterator<Item = (&QueueName, &Accounts)> {
         self.by_name.iter().map(|(name, slot)| (name, &self.entries.get(*slot).accounts))
     }
 
-    /// Puts accounts in place as they were, at the time to which they were reckoned.
+    /// Restores accounts as they were, at the time for which they were computed.
     pub fn put_accounts(&mut self, accounts: Vec<(QueueName, Accounts)>, now: Timestamp) {
         self.now = now;
         for (name, accounts) in accounts {
@@ -250,7 +250,7 @@ impl Queues {
         match found.and_then(|(slot, entry)| Some((slot, entry.object.as_ref()?))) {
             None => Err(WaitReason::QueueUnknown { queue: name.clone(), child: None }),
             Some((slot, queue)) if queue.namespaces.contains(namespace) => Ok(slot),
-            // A label costs nothing to write: who may use a queue is for the queue to say.
+            // A label costs nothing to write, so the queue says who may use it.
             Some(_) => Err(WaitReason::QueueNotOpen { queue: name.clone(), namespace: namespace.clone() }),
         }
     }
@@ -304,7 +304,7 @@ impl Queues {
         self.along_chain(Some(charge.queue), |usage| usage.add_charge(charge, sign));
     }
 
-    /// Counts a gang (or with −1 does so no more) in the queue and its ancestors.
+    /// Counts a gang in the queue and its ancestors (or with −1 stops counting it).
     pub fn count_gang(&mut self, slot: QueueSlot, running: bool, waiting: bool, sign: i64) {
         let count = |usage: &mut QueueUsage| {
             usage.gangs_running += sign * i64::from(running);
@@ -319,7 +319,7 @@ impl Queues {
         }
     }
 
-    /// Puts a queue in place, or takes it away with `None`.
+    /// Sets a queue, or removes it with `None`.
     pub fn set_object(&mut self, name: &QueueName, object: Option<Queue>) {
         let slot = self.slot_or_new(name);
         self.set_namespaces(slot, object.as_ref());
@@ -461,8 +461,8 @@ impl Queues {
         }
     }
 
-    /// Whether the parents of a queue lead back to it. Bounded by the number of queues: a chain longer than that
-    /// runs in a ring further up.
+    /// Whether the parents of a queue lead back to it. Bounded by the number of queues: a longer chain runs in a ring
+    /// further up.
     fn is_on_ring(&self, slot: QueueSlot) -> bool {
         let mut next = self.entries.get(slot).parent;
         for _ in 0..self.by_name.len() {
@@ -497,8 +497,8 @@ impl Queues {
 }
 
 impl Entry {
-    /// What is held and saved at present, per unit of time. What is held for a gang that has not started counts: nobody
-    /// else can use it.
+    /// What is held and saved at present, per unit of time. A hold for a gang that has not started counts, because no
+    /// other gang can use it.
     fn rates(&self) -> Rates {
         let gpus: i64 = self.total.gpus.values().sum();
         let quota = self.object.as_ref().and_then(|queue| queue.quota.as_ref()).map(|quota| &quota.gpus);
@@ -525,7 +525,7 @@ impl Entry {
     }
 }
 
-/// Quota that a queue neither holds nor lends, by resource; nothing where it lends all.
+/// Quota that a queue neither holds nor lends, by resource; nothing if it lends all.
 fn kept(queue: &Queue, usage: &QueueUsage) -> Vec<(ResourceName, i64)> {
     let (Some(quota), Some(lend)) = (&queue.quota, &queue.lend) else { return Vec::new() };
     let gpus = quota.gpus.keys().cloned().map(ResourceName::Gpu);

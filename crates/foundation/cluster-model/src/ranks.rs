@@ -1,8 +1,8 @@
 //! Numbers in the order of place: nodes of one domain follow each other, and lie between a first and a last number.
 //!
-//! Comparing two numbers is cheaper than comparing two paths and names, and a domain of any level is one range. A number
-//! changes only where a gap is used up: then the smallest range around it that is thin enough is numbered anew, which
-//! is O(log² n) per new node on average, whatever the order in which they come.
+//! Comparing two numbers is cheaper than comparing two paths and names, and a domain of any level is one range. A
+//! number changes only if a gap is used up. Then the smallest sparse range around it is renumbered, which costs
+//! O(log² n) per new node on average, in any order of arrival.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::names::NodeName;
 use crate::nodes::NodeId;
 
-/// Between two numbers that are given at an end.
+/// The distance between two numbers that are given at an end.
 const STEP: u64 = 1 << 32;
 
 /// Where a node is in the order: its path through the topology, then its name.
@@ -24,7 +24,7 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Numbers a node. The nodes whose numbers change by it are returned, with their old and new number.
+    /// Numbers a node. Returns the nodes whose numbers change by it, with their old and new number.
     pub fn insert(&mut self, place: PlaceInOrder, node: NodeId) -> (u64, Vec<(NodeId, u64, u64)>) {
         let rank = |it: Option<(&PlaceInOrder, &NodeId)>| it.map(|(_, node)| self.of[node]);
         let before = rank(self.by_place.range(..&place).next_back());
@@ -60,8 +60,8 @@ impl Ranks {
         }
     }
 
-    /// Numbers the smallest range around a number anew in which the share of used numbers is low enough: each range twice
-    /// as large may be used to two thirds of the share of the one before, so that it takes long until it is full again.
+    /// Renumbers the smallest range around a number that is sparse enough: each range twice as large may have two
+    /// thirds of the density of the one before, so that it takes long until it is full again.
     fn make_room(&mut self, around: u64) -> Vec<(NodeId, u64, u64)> {
         let mut allowed = 1u128 << 32;
         for bits in 1..64u32 {

@@ -1,8 +1,9 @@
-//! How the run times of gangs that ended are distributed: what a forecast draws from.
+//! How the run times of ended gangs are distributed: what a forecast draws from.
 //!
-//! Time is cut into steps, each √2 times as long as the one before. Of each step two numbers are kept: how many gangs
-//! got as far, and how many of them ended in it. Their ratio is how likely a gang that is in a step is to end in it, which
-//! holds for gangs that still run too: nobody "should have ended" by now. Both fade with each end, as in `history.rs`.
+//! Time is cut into steps, each √2 times as long as the one before. Each step has two numbers: how many gangs got as
+//! far, and how many of them ended in it. Their ratio is the chance that a gang in that step ends in it. This holds
+//! for gangs that still run too: no gang "should have ended" by now. Both numbers fade with each end, as in
+//! `history.rs`.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,7 @@ pub struct RunTimes {
     ended: [u32; RUN_TIME_STEPS],
 }
 
-/// As they are written down: without the steps at the end that nobody reached.
+/// The written form: without the steps at the end that no gang reached.
 #[derive(Serialize, Deserialize)]
 struct Steps {
     reached: Vec<u32>,
@@ -53,7 +54,7 @@ impl Default for RunTimes {
 }
 
 impl RunTimes {
-    /// The step in which a run of so many seconds ends.
+    /// The step in which a run of this length ends.
     pub fn step_of(seconds: i64) -> usize {
         let seconds = u64::try_from(seconds).unwrap_or(0).clamp(1, u64::from(u32::MAX));
         // Twice the logarithm is the logarithm of the square.

@@ -1,5 +1,5 @@
-//! The state, written down: everything from which it is made again, and nothing that follows from it. A state that is
-//! restored plans what the saved one would have planned, to the last byte.
+//! The state, written down: everything that it is made from, and nothing that follows from it. A restored state plans
+//! what the saved one would have planned, to the last byte.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::budgets::Budget;
 use crate::decay::Accounts;
 use crate::devices::DeviceUse;
-use crate::gangs::Run;
+use crate::gangs::RunRecord;
 use crate::history::History;
 use crate::names::{GangKey, NodeName, QueueName};
 use crate::near::LabelSet;
-use crate::objects::{Change, Node, Pod, Queue};
+use crate::objects::{ClusterChange, Node, Pod, Queue};
 use crate::plan::Departure;
-use crate::pods::{Decision, PodId, Standing};
+use crate::pods::{Decision, PodId, PodStanding};
 use crate::state::ClusterState;
-use crate::workload::Workload;
+use crate::workload::LearnedWorkload;
 
 /// A state, by name where order does not matter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct Saved {
     /// Victims and claimants, the oldest first.
     evicted: Vec<(GangKey, GangKey)>,
     history: History,
-    workload: Workload,
+    workload: LearnedWorkload,
 }
 
 /// A pod, and what was decided about it.
@@ -44,7 +44,7 @@ pub struct SavedPod {
     pod: Pod,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     decision: Option<SavedDecision>,
-    /// Whether it is no pod, but keeps room for the next life of one.
+    /// Whether it is not a pod, but keeps room for the successor of one.
     #[serde(default, skip_serializing_if = "is_false")]
     stand_in: bool,
 }
@@ -57,19 +57,19 @@ struct SavedDecision {
     held_until: Option<Timestamp>,
 }
 
-/// What is known of a gang beside its pods.
+/// What is known about a gang apart from its pods.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct SavedGang {
     gang: GangKey,
     ended: u32,
     departure: Option<Departure>,
-    run: Option<Run>,
+    run: Option<RunRecord>,
 }
 
 impl ClusterState {
-    /// Everything from which the state is made again; O(n).
+    /// Everything that the state is made from; O(n).
     pub fn save(&self) -> Saved {
-        // By name, so that who adds to the state is asked here what becomes of it.
+        // Every field is named, so that a new one cannot be forgotten here.
         let Self {
             generation,
             nodes,
@@ -123,17 +123,17 @@ impl ClusterState {
     /// The state that was saved.
     pub fn restore(saved: Saved) -> Self {
         let mut state = Self::default();
-        saved.queues.into_iter().for_each(|queue| state.apply(Change::Queue(queue)));
-        saved.nodes.into_iter().for_each(|node| state.apply(Change::Node(node)));
+        saved.queues.into_iter().for_each(|queue| state.apply(ClusterChange::Queue(queue)));
+        saved.nodes.into_iter().for_each(|node| state.apply(ClusterChange::Node(node)));
         for (name, labels) in saved.namespaces {
-            state.apply(Change::Namespace { name, labels });
+            state.apply(ClusterChange::Namespace { name, labels });
         }
-        saved.budgets.into_iter().for_each(|budget| state.apply(Change::Budget(budget)));
+        saved.budgets.into_iter().for_each(|budget| state.apply(ClusterChange::Budget(budget)));
         for SavedPod { pod, decision, stand_in } in saved.pods {
             state.restore_pod(pod, decision, stand_in);
         }
         saved.evicted.into_iter().for_each(|pair| state.evicted.remember(pair));
-        // Pod by pod, a gang may have seemed to run while half of it was there.
+        // Pod by pod, a gang may have seemed to run before all of it was there.
         state.gangs.forget_runs();
         saved.gangs.into_iter().for_each(|gang| state.restore_gang(gang));
         state.queues.put_accounts(saved.accounts, saved.now);
@@ -155,7 +155,7 @@ impl ClusterState {
 
     fn restore_pod(&mut self, pod: Pod, decision: Option<SavedDecision>, stand_in: bool) {
         let standing = decision.map(|decision| {
-            Standing::decided(Decision {
+            PodStanding::decided(Decision {
                 node: self.nodes.id_or_new(&decision.node),
                 devices: decision.devices,
                 since: decision.since,
@@ -166,7 +166,7 @@ impl ClusterState {
             Some(standing) if stand_in => self.restore_stand_in(pod, standing),
             standing => {
                 let key = pod.key.clone();
-                self.apply(Change::Pod(pod));
+                self.apply(ClusterChange::Pod(pod));
                 if let (Some(standing), Some(id)) = (standing, self.pod_id(&key)) {
                     self.stand_for_good(id, standing);
                 }

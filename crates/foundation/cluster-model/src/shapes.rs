@@ -14,12 +14,12 @@ use crate::ports::HostPorts;
 use crate::slots::Slots;
 use crate::taints::Toleration;
 
-/// A shape's number: two pods have the same if and only if they are of one shape. It is good until the next change is
-/// applied.
+/// A shape's number: two pods have the same number if and only if they have the same shape. It is valid until the
+/// next change is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShapeId(pub(crate) u32);
 
-/// What a pod asks for, as far as it decides which nodes would do and what is charged for it.
+/// What a pod asks for, as far as it decides which nodes are suitable and what is charged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodShape {
     /// What it asks for.
@@ -28,7 +28,7 @@ pub struct PodShape {
     pub other_requests: OtherResources,
     /// The ports of the host that it takes.
     pub host_ports: HostPorts,
-    /// The GPU types that would do; any if empty.
+    /// The GPU types that are acceptable; any if empty.
     pub gpu_types: Vec<GpuType>,
     /// What it asks of devices.
     pub device: DeviceAsk,
@@ -36,7 +36,7 @@ pub struct PodShape {
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
     /// What else it requires of its node's labels and name.
     pub node_affinity: Option<Arc<NodeAffinity>>,
-    /// What its node must be able to.
+    /// The abilities that its node must have.
     pub node_features: Features,
     /// Taints its node may have.
     pub tolerations: Vec<Toleration>,
@@ -44,11 +44,11 @@ pub struct PodShape {
     pub group: Option<Arc<str>>,
     /// What it asks of other pods.
     pub neighbours: Option<Arc<Neighbours>>,
-    /// Whether it cannot be placed as it is: it is gated, or asks for what is not supported.
+    /// Whether it cannot be placed as it is: it is gated, or asks for something unsupported.
     pub is_kept_back: bool,
 }
 
-/// All shapes that pods have, each with how many.
+/// All shapes that pods have, and how many pods have each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shapes {
     shapes: Slots<(Arc<PodShape>, u32)>,
@@ -60,7 +60,7 @@ impl Shapes {
         &self.shapes.get(id.0).0
     }
 
-    /// The shape of a pod that comes. It shares with others of the shape what is not small.
+    /// The shape of a new pod. The pod shares large parts with others of the shape.
     pub fn enter(&mut self, pod: &mut Pod) -> ShapeId {
         let id = self.id_of(pod);
         let shape = self.get(id);

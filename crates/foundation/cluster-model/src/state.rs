@@ -1,5 +1,6 @@
-//! The state: every change goes through [`ClusterState::apply`], [`ClusterState::assume`],
-//! [`ClusterState::forget`], [`ClusterState::hold`] or [`ClusterState::release`].
+//! The state, and what can be read of it. `changes.rs` says what happens to it: every change goes through
+//! [`ClusterState::apply`], [`ClusterState::assume`], [`ClusterState::forget`], [`ClusterState::hold`] or
+//! [`ClusterState::release`].
 //!
 //! ```text
 //!            assume            seen with a node
@@ -9,6 +10,13 @@
 //!    │ └───── release ──┐  │
 //!    └──── hold ─────► held
 //! ```
+
+mod budgets;
+mod evicted;
+mod holds;
+mod moments;
+
+pub use crate::assume_error::AssumeError;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -23,33 +31,19 @@ use crate::evicted::Evicted;
 use crate::gangs::{Gang, Gangs};
 use crate::history::History;
 use crate::holds::Holds;
-use crate::memory::Memory;
+use crate::memory::PlannerMemory;
 use crate::moments::Steps;
 use crate::names::{GangKey, GpuType, NodeName, PodKey, QueueName};
 use crate::near::{LabelSet, Near};
 use crate::nodes::{NodeId, NodeState, Nodes};
 use crate::objects::{Node, Pod, Queue, ResourceName};
 use crate::plan::WaitReason;
-use crate::pods::{PodId, PodState, Role, Standing};
+use crate::pods::{PodId, PodStanding, PodState, Role};
 use crate::queues::{QueueChain, QueueUsage, Queues};
 use crate::shapes::Shapes;
 use crate::slots::Slots;
 use crate::waiting::{ClassOfGangs, WaitingClass};
-use crate::workload::Workload;
-
-/// Why a pod cannot be assumed to be on a node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AssumeError {
-    /// The pod is gone, or another pod has its name.
-    #[error("assuming pod {0}: it is not known")]
-    UnknownPod(PodKey),
-    /// The node is gone.
-    #[error("assuming pod {0} on node {1}: the node is not known")]
-    UnknownNode(PodKey, NodeName),
-    /// The pod has a node, bound or assumed, or is being deleted.
-    #[error("assuming pod {0}: it does not wait for a node")]
-    NotPending(PodKey),
-}
+use crate::workload::LearnedWorkload;
 
 /// The cluster at one moment. See the crate's documentation.
 #[derive(Clone, Debug, Default)]
@@ -67,11 +61,11 @@ pub struct ClusterState {
     pub(crate) evicted: Evicted,
     pub(crate) budgets: Budgets,
     pub(crate) history: History,
-    pub(crate) workload: Workload,
-    /// What pods were before forks that are still open changed it, in order.
-    pub(crate) undo: Vec<(PodId, Standing)>,
+    pub(crate) workload: LearnedWorkload,
+    /// The standing of pods before open forks changed it, in order.
+    pub(crate) undo: Vec<(PodId, PodStanding)>,
     pub(crate) steps: Steps,
-    pub(crate) memory: Memory,
+    pub(crate) memory: PlannerMemory,
     pub(crate) forks_open: usize,
 }
 
@@ -84,7 +78,7 @@ impl ClusterState {
         self.generation
     }
 
-    /// The time to which everything is reckoned.
+    /// The time up to which everything is computed.
     pub fn now(&self) -> Timestamp {
         self.queues.now()
     }
@@ -166,18 +160,18 @@ impl ClusterState {
         self.gangs.waiting.iter().map(|(_, key)| &**key)
     }
 
-    /// Gangs that wait, in classes of gangs that differ in name and age only: by queue, the highest priority first, then
-    /// by their first gang. Costs what there are classes.
+    /// Waiting gangs, in classes of gangs that differ only in name and age: by queue, the highest priority first,
+    /// then by their first gang. The cost depends on the number of classes.
     pub fn waiting_classes(&self) -> Vec<&WaitingClass> {
         self.gangs.classes.in_order()
     }
 
-    /// How many of them there are. They are not sorted for it.
+    /// How many such classes there are. They are not sorted for this.
     pub fn waiting_class_count(&self) -> usize {
         self.gangs.classes.count()
     }
 
-    /// The next gang of a class that waits after this one, and since when.
+    /// The next waiting gang of a class after this one, and since when it waits.
     pub fn waiting_after(
         &self,
         class: ClassOfGangs,
@@ -208,21 +202,21 @@ impl ClusterState {
     }
 
     /// What the planner remembers of this state. A copy of the state has none.
-    pub fn planner_memory(&mut self) -> &mut Memory {
+    pub fn planner_memory(&mut self) -> &mut PlannerMemory {
         &mut self.memory
     }
 
-    /// Lets what was learned of pods that arrived count from now on, if it is enough. To be called before a plan.
+    /// Makes what was learned from arrived pods count from now on, if it is enough. Call it before a plan.
     pub fn refresh_workload(&mut self) {
         self.workload.refresh();
     }
 
     /// What is usually asked for.
-    pub fn workload(&self) -> &Workload {
+    pub fn workload(&self) -> &LearnedWorkload {
         &self.workload
     }
 
-    /// What a queue and those below it used until now, in GPU seconds: what was used a half-life ago counts half.
+    /// What a queue and those below it used until now, in GPU seconds: use of a half-life ago counts half.
     pub fn decayed_gpu_seconds(&self, queue: &QueueName) -> u64 {
         self.decayed_gpu_milliseconds(queue) / 1000
     }
@@ -232,7 +226,7 @@ impl ClusterState {
         self.queues.decayed_gpu_milliseconds(queue)
     }
 
-    /// The same of what was beyond the quota at the time; what has no quota is all beyond it.
+    /// The same for use beyond the quota at the time; without a quota, all use is beyond it.
     pub fn decayed_beyond_quota_gpu_milliseconds(&self, queue: &QueueName) -> u64 {
         self.queues.decayed_beyond_quota_gpu_milliseconds(queue)
     }
@@ -242,7 +236,7 @@ impl ClusterState {
         self.queues.saved_accounts(queue)
     }
 
-    /// When a queue that spends what it saved has nothing left, if nothing changes.
+    /// When a queue that spends its savings runs out of them, if nothing changes.
     pub fn bank_empty_at(&self, queue: &QueueName) -> Option<Timestamp> {
         self.queues.bank_empty_at(queue)
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The key of the taint that a cordoned node has.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
 
-/// Keeps pods off a node that do not tolerate it.
+/// Keeps off a node pods that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Taint {
     /// The taint's key.
@@ -45,7 +45,7 @@ impl Taint {
 pub enum TaintEffect {
     /// No new pods.
     NoSchedule,
-    /// Better no new pods; not a rule.
+    /// Preferably no new pods; not a rule.
     PreferNoSchedule,
     /// No new pods, and running ones are evicted.
     NoExecute,

@@ -5,16 +5,16 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The terms of one gang. All members of a gang hold the same; `Default` is a gang that asks for nothing special.
+/// The terms of one gang. All members of a gang have the same; `Default` is a gang that asks for nothing special.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Terms {
-    /// The most members that may run; more pods than this wait as long as the gang runs. `None`: all that exist.
-    /// (The fewest is [`crate::Pod::gang_size`].)
+    /// The most members that may run; further pods wait while the gang runs. `None`: all that exist. (The fewest is
+    /// [`crate::Pod::gang_size`].)
     pub members_max: Option<u32>,
-    /// Groups of members within the gang, by name; each starts whole, and may lie close together. A group may be within
-    /// another one.
+    /// Groups of members within the gang, by name; each starts whole, and may have its own place in the topology. A
+    /// group may be within another one.
     pub groups: BTreeMap<Arc<str>, GroupTerms>,
-    /// Where the gang as a whole must or should lie.
+    /// Where the gang as a whole must or should be.
     pub topology: TopologyTerms,
     /// How long it may run, from its start. Its expected end is at most this.
     pub time_limit_seconds: Option<u32>,
@@ -35,8 +35,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The group that a member counts in: the one it names, if that is there and its parents lead to the gang as a whole;
-    /// else none.
+    /// The group that a member counts in: the one it names, if that exists and its parents lead to the gang as a
+    /// whole; else none.
     pub fn place_of<'a>(&'a self, group: Option<&Arc<str>>) -> Option<&'a Arc<str>> {
         let (name, _) = self.groups.get_key_value(group?)?;
         let mut above = name;
@@ -61,26 +61,26 @@ impl Terms {
 /// Members that belong closer together than the gang as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupTerms {
-    /// The group it lies within.
+    /// The group it is within.
     pub parent: Option<Arc<str>>,
     /// The fewest members that must start together with the gang; `None`: all that exist.
     pub members_min: Option<u32>,
-    /// Where the group must or should lie.
+    /// Where the group must or should be.
     pub topology: TopologyTerms,
 }
 
-/// A level of the topology tree: 0 is the outermost (zone), each next one lies within.
+/// A level of the topology tree: 0 is the outermost (zone), and each level is within the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Level(pub u8);
 
-/// Where members must or should lie.
+/// Where members must or should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TopologyTerms {
-    /// All members lie in one domain of this level.
+    /// All members must be in one domain of this level.
     pub required: Option<Level>,
-    /// All members lie in one domain of this level if there is one with room, else of the next level further out.
+    /// All members should be in one domain of this level, or else in one of the next level further out.
     pub preferred: Option<Level>,
-    /// Members, by index, are cut into segments of equal size that each lie in one domain of a level.
+    /// Members, by index, are cut into segments of equal size. Each segment is in one domain of a level.
     pub segment: Option<Segment>,
 }
 
@@ -89,20 +89,20 @@ pub struct TopologyTerms {
 pub struct Segment {
     /// Members of one segment, at least 1. The last segment may have fewer.
     pub members: u32,
-    /// The level of the domain each segment lies in.
+    /// The level of the domain that each segment is in.
     pub level: Level,
 }
 
 /// What may be done to a gang that runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EvictionTerms {
-    /// It is never evicted, for nobody.
+    /// It never gives way.
     pub never: bool,
-    /// It saves its state, so that it loses only the time since; without it, all its time is lost.
+    /// It saves its state, so that it loses only the time since then; otherwise all its time is lost.
     pub checkpoints: bool,
 }
 
-/// Members are spread over domains of a level, no domain having more than `skew_max` more than another.
+/// Members are spread over domains of a level: no domain has over `skew_max` more than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Spread {
     /// The level; `None` is the node.

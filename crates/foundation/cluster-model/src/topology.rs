@@ -17,14 +17,14 @@ use crate::nodes::NodeId;
 use crate::slots::Slots;
 use crate::terms::Level;
 
-/// Levels beyond this are not looked at: a level is a small number.
+/// Levels beyond this are ignored: a level is a small number.
 const LEVELS_MAX: usize = 255;
 
-/// A domain's number. It is good until the next change is applied.
+/// A domain's number. It is valid until the next change is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainId(pub(crate) u32);
 
-/// Nodes that lie together.
+/// Nodes that are in one zone, block, rack or the like.
 #[derive(Clone, Debug, Default)]
 pub struct Domain {
     level: Option<Level>,
@@ -63,7 +63,7 @@ impl Domain {
         self.nodes.iter().map(|(_, node)| *node)
     }
 
-    /// Free GPUs on its nodes that take pods; a node that is overcommitted counts as none.
+    /// Free GPUs on its nodes that take pods; an overcommitted node counts as none.
     pub fn gpus_free(&self) -> i64 {
         self.gpus_free
     }
@@ -99,7 +99,7 @@ impl Topology {
         self.domains.get_mut(id.0)
     }
 
-    /// The domains on a path, the outermost first, made where they are missing; the root is not among them.
+    /// The domains on a path, the outermost first, created if they are missing; the root is not among them.
     pub fn path(&mut self, names: &[Arc<str>]) -> Vec<DomainId> {
         let mut path = Vec::with_capacity(names.len());
         let mut parent = ROOT;
@@ -134,7 +134,7 @@ impl Topology {
         }
     }
 
-    /// A node of a domain became one of another class, or enters (from none) or leaves (to none).
+    /// A node of a domain changes its class, or enters (from none) or leaves (to none).
     pub fn change_class(
         &mut self,
         path: &[DomainId],

@@ -13,9 +13,8 @@ use crate::shapes::ShapeId;
 use crate::slots::Slots;
 use crate::terms::Terms;
 
-/// Gangs that wait, of one queue, namespace and priority, with the same members and terms: they differ in name and age
-/// only. A gang of which some members have a node, or had one, is alone in its class, and so is one whose queue is not
-/// known.
+/// Waiting gangs of one queue, namespace and priority, with the same members and terms: they differ only in name and
+/// age. A gang is alone in its class if some of its members have a node, or had one, or if its queue is not known.
 #[derive(Clone, Debug)]
 pub struct WaitingClass {
     id: Option<ClassOfGangs>,
@@ -24,7 +23,7 @@ pub struct WaitingClass {
     gangs: BTreeSet<(Timestamp, GangKey)>,
 }
 
-/// A class's number, to come back to it while a plan is made. It is good until the next change is applied.
+/// A class's number, to come back to it while a plan is made. It is valid until the next change is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassOfGangs(LikenessId);
 
@@ -83,7 +82,7 @@ pub(crate) enum Listed {
 #[derive(Clone, Debug)]
 struct Entry {
     likeness: Arc<Likeness>,
-    /// Gangs that are like this, whether they wait or not.
+    /// Gangs of this likeness, whether they wait or not.
     gangs: u32,
     waiting: WaitingClass,
 }
@@ -111,19 +110,19 @@ impl WaitingClasses {
         self.iter().count()
     }
 
-    /// The classes in which a gang waits, in no order that means anything.
+    /// The classes in which a gang waits, in no meaningful order.
     fn iter(&self) -> impl Iterator<Item = &WaitingClass> {
         let alike = self.classes.iter().map(|(_, entry)| &entry.waiting);
         alike.chain(self.alone.values()).filter(|class| !class.gangs.is_empty())
     }
 
-    /// The gang after this one, if one waits.
+    /// The gang after this one, if there is one.
     pub fn after(&self, class: ClassOfGangs, gang: &(Timestamp, GangKey)) -> Option<&(Timestamp, GangKey)> {
         let class = &self.classes.get(class.0).waiting;
         class.gangs.range((Bound::Excluded(gang), Bound::Unbounded)).next()
     }
 
-    /// A gang of this kind is there, whether it waits or not.
+    /// Adds a gang of this likeness, whether it waits or not.
     pub fn enter(&mut self, likeness: Likeness, queue: &QueueName) -> LikenessId {
         if let Some(id) = self.ids.get(&likeness) {
             self.classes.get_mut(*id).gangs += 1;

@@ -1,12 +1,13 @@
-//! What is usually asked for: shapes of pods with GPUs, learned from those that arrive.
+//! What is usually asked for: shapes of pods with GPUs, learned from arrivals.
 //!
 //! ```text
 //!   pod arrives ──► counts by shape, demand by named GPU types      (bounded, halved now and then)
 //!   a plan begins ──► snapshot, if there is enough news             (what scores are made from)
 //! ```
 //!
-//! A score made from one snapshot is good until the next, so snapshots are few: after 16, 32, 64 … arrivals, then
-//! every 1,024. Which pods arrived decides, not in which order, as long as nothing was planned in between.
+//! A score made from one snapshot is valid until the next, so snapshots are few: after 16, 32, 64 … arrivals, then
+//! every 1,024. A snapshot depends on which pods arrived, not on their order, as long as nothing was planned in
+//! between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,17 +26,17 @@ pub const DEVICE_MILLIS: u16 = 1000;
 
 /// Shapes that a snapshot keeps, the most frequent. A score costs one step for each.
 const SHAPES_KEPT: usize = 32;
-/// Shapes that are counted; when there are more, the rarest makes room.
+/// Shapes that are counted; if there are more, the rarest makes room.
 const SHAPES_SEEN_MAX: usize = 512;
 /// Different sets of named GPU types that are counted.
 const NAMED_MAX: usize = 64;
-/// Pods with GPUs after which all counts are halved: what was asked for long ago fades.
+/// Pods with GPUs after which all counts are halved: demand of long ago fades.
 const HALVE_AT: u64 = 16_384;
 /// Arrivals before the first snapshot; fewer say nothing.
 const SNAPSHOT_FIRST: u64 = 16;
 /// The most arrivals between two snapshots.
 const SNAPSHOT_EVERY_MAX: u64 = 1024;
-/// Random offers after which a device's idle rest is reckoned.
+/// Random offers after which a device's idle rest is computed.
 const OFFERS: usize = 32;
 
 /// What a pod asks for, as far as packing counts it.
@@ -76,11 +77,11 @@ impl AskedShape {
 
 /// Shapes of pods that arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Workload {
+pub struct LearnedWorkload {
     /// Twice the number of sightings, so that one halving keeps a single one.
     #[serde(with = "crate::pairs")]
     counts: BTreeMap<AskedShape, u64>,
-    /// Thousandths of GPUs asked for by pods that name these types; by pods that name none under the empty set.
+    /// Thousandths of GPUs asked for by pods that name these types. Pods that name none count under the empty set.
     #[serde(with = "crate::pairs")]
     named: BTreeMap<Vec<GpuType>, u64>,
     /// Pods with GPUs since the last halving, and half of those before.
@@ -89,26 +90,26 @@ pub struct Workload {
     seen: u64,
     /// How many must have arrived for the next snapshot.
     snapshot_at: u64,
-    snapshot: Arc<Snapshot>,
+    snapshot: Arc<WorkloadSnapshot>,
 }
 
 /// The workload at one moment, ready to be scored with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct WorkloadSnapshot {
     /// Grows with every snapshot; zero before the first.
     pub version: u64,
     /// The most frequent shapes with their weights, which sum to at most [`ONE`].
     pub shapes: Vec<(AskedShape, i64)>,
-    /// For a device with so many thousandths free (the index): how many of them, times [`ONE`], are expected to be idle
-    /// still after it was offered to pods at random.
+    /// For a device with this many thousandths free (the index): how many of them, times [`ONE`], are expected to be
+    /// still idle after it was offered to pods at random.
     pub slack: Vec<i64>,
     /// Thousandths of GPUs that pods ask for with each thousandth of a core, times [`ONE`].
     pub millis_per_cpu: i64,
-    /// Demand for GPUs by the set of types that pods name; the empty set is whoever takes any.
+    /// Demand for GPUs by the set of types that pods name; the empty set is for pods that take any.
     pub demand: Vec<(Vec<GpuType>, u64)>,
 }
 
-impl Default for Workload {
+impl Default for LearnedWorkload {
     fn default() -> Self {
         Self {
             counts: BTreeMap::new(),
@@ -116,7 +117,7 @@ impl Default for Workload {
             weight: 0,
             seen: 0,
             snapshot_at: SNAPSHOT_FIRST,
-            snapshot: Arc::new(Snapshot {
+            snapshot: Arc::new(WorkloadSnapshot {
                 version: 0,
                 shapes: Vec::new(),
                 slack: all_idle(),
@@ -127,9 +128,9 @@ impl Default for Workload {
     }
 }
 
-impl Workload {
+impl LearnedWorkload {
     /// What was learned up to the last snapshot.
-    pub fn snapshot(&self) -> &Arc<Snapshot> {
+    pub fn snapshot(&self) -> &Arc<WorkloadSnapshot> {
         &self.snapshot
     }
 
@@ -141,7 +142,7 @@ impl Workload {
         self.snapshot_at = self.seen + self.seen.min(SNAPSHOT_EVERY_MAX);
         if !self.counts.is_empty() {
             let version = self.snapshot.version + 1;
-            self.snapshot = Arc::new(Snapshot::take(version, &self.counts, &self.named));
+            self.snapshot = Arc::new(WorkloadSnapshot::take(version, &self.counts, &self.named));
         }
     }
 
@@ -161,7 +162,7 @@ impl Workload {
     }
 }
 
-/// Adds to a count. When there are too many, the rarest makes room for a new one, of equal ones the first.
+/// Adds to a count. If there are too many, the rarest makes room for a new one; of equally rare ones, the first.
 fn count<K: Ord + Clone>(counts: &mut BTreeMap<K, u64>, key: K, amount: u64, keys_max: usize) {
     if counts.len() >= keys_max && !counts.contains_key(&key) {
         let rarest = counts.iter().min_by_key(|(key, count)| (**count, *key)).map(|(key, _)| key.clone());
@@ -180,7 +181,7 @@ fn halve<K: Ord>(counts: &mut BTreeMap<K, u64>) {
     counts.retain(|_, count| *count > 0);
 }
 
-impl Snapshot {
+impl WorkloadSnapshot {
     fn take(version: u64, counts: &BTreeMap<AskedShape, u64>, named: &BTreeMap<Vec<GpuType>, u64>) -> Self {
         let mut kept: Vec<(AskedShape, u64)> = counts.iter().map(|(shape, count)| (*shape, *count)).collect();
         kept.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(&other.0)));
@@ -210,8 +211,8 @@ fn all_idle() -> Vec<i64> {
     (0..=i64::from(DEVICE_MILLIS)).map(|free| free * ONE).collect()
 }
 
-/// See [`Snapshot::slack`]: each offer is a device's worth of a pod, drawn by how many devices ask for so much; it is
-/// taken if it fits.
+/// See [`WorkloadSnapshot::slack`]: each offer is what a pod asks of one device, drawn by the number of devices that ask for
+/// it. It is taken if it fits.
 fn slack(counts: &BTreeMap<AskedShape, u64>) -> Vec<i64> {
     let mut asked: BTreeMap<u16, i128> = BTreeMap::new();
     for (shape, count) in counts {
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn snapshots_come_at_16_arrivals_then_at_each_doubling_then_every_1024() {
-        let mut workload = Workload::default();
+        let mut workload = LearnedWorkload::default();
         let mut taken = Vec::new();
         for number in 1..=5_000 {
             workload.pod_arrived(&pod(number, 1, 8_000));
@@ -273,7 +274,7 @@ mod tests {
         let pods: Vec<Pod> =
             (0..100).map(|number| pod(number, 1 + i64::try_from(number % 4).unwrap(), 4_000)).collect();
         let learn = |pods: Vec<&Pod>| {
-            let mut workload = Workload::default();
+            let mut workload = LearnedWorkload::default();
             for pod in pods {
                 workload.pod_arrived(pod);
             }
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn weights_are_shares_of_the_kept_shapes_and_cpu_only_pods_do_not_count() {
-        let mut workload = Workload::default();
+        let mut workload = LearnedWorkload::default();
         for number in 0..16 {
             workload.pod_arrived(&match number % 4 {
                 0 => pod(number, 0, 64_000),
@@ -304,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_device_that_suits_what_is_offered_is_expected_to_be_filled() {
-        let mut workload = Workload::default();
+        let mut workload = LearnedWorkload::default();
         for number in 0..16 {
             workload.pod_arrived(&share_of(number, 400));
         }
@@ -316,7 +317,7 @@ mod tests {
 
     #[test]
     fn rare_shapes_make_room_and_old_ones_fade() {
-        let mut workload = Workload::default();
+        let mut workload = LearnedWorkload::default();
         for number in 0..40_000 {
             let cpu = if number % 2 == 0 { 1_000 } else { i64::try_from(number).unwrap() };
             workload.pod_arrived(&pod(number, 1, cpu));

@@ -1,15 +1,15 @@
 //! Numbers from a seed: the same seed gives the same series, on every machine and always. Seeds are written down, in
 //! figures, cases and failing runs, so the series must never change.
 //!
-//! This crate never asks the operating system for randomness, and what it draws is not for secrets. What is drawn from the
-//! numbers (weights, shares, picks) belongs to who draws it.
+//! This crate never asks the operating system for randomness, and its numbers are not for secrets. Draws made from
+//! the numbers (weights, shares, picks) belong to the crates that need them.
 
 /// The series of one seed, by splitmix64: small, fast, and good enough to draw workloads and cases with.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers that depend on nothing but the seed.
+    /// Numbers that depend only on the seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

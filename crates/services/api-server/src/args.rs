@@ -6,24 +6,25 @@ use std::path::PathBuf;
 use clap::Parser;
 use service_kit::args::CommonArgs;
 
-/// Serves the REST API: reads from one cache filtered by what the caller may see, writes made as the caller.
+/// Serves the REST API: reads come from one cache, filtered by the caller's rights; writes are made as the
+/// caller.
 #[derive(Parser, Debug)]
 #[command(name = "warpyard-api-server", version)]
 pub struct Args {
     /// Kubernetes, logs, health.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Address of the API; port 0 picks a free one and logs it.
+    /// Address of the API; port 0 picks a free port and logs it.
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     pub listen: SocketAddr,
-    /// A proxy that terminates TLS is in front, so tokens do not cross the network in plain text. Needed to listen
-    /// on anything but loopback, because this server itself speaks plain HTTP.
+    /// A proxy in front terminates TLS, so tokens do not cross the network in plain text. Needed to listen on
+    /// other addresses than loopback, because this server speaks plain HTTP.
     #[arg(long)]
     pub behind_tls: bool,
     /// Write the address that was picked to this file.
     #[arg(long, value_name = "FILE")]
     pub address_file: Option<PathBuf>,
-    /// The image of job files that name none.
+    /// The image for job files that name none.
     #[arg(long, value_name = "IMAGE", default_value = "pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime")]
     pub default_image: String,
     /// File with the URL of the ledger's database, for the role `warpyard_reader`. Without it nothing has a cost, and

@@ -1,4 +1,4 @@
-//! What the cluster holds, kept current by one watch for each kind, and indexed as readers ask.
+//! A copy of the cluster's objects, kept current by one watch for each kind, and indexed for readers.
 
 pub mod cluster_cache;
 pub mod node_index;

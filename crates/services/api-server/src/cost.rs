@@ -1,4 +1,4 @@
-//! What things cost, read from the ledger within what the caller may see.
+//! Costs, read from the ledger within the caller's rights.
 
 pub mod ledger;
 pub mod query;

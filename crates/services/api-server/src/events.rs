@@ -1,4 +1,4 @@
-//! Server-sent events: what changes in the cache, told to every open page.
+//! Server-sent events: sends changes of the cache to every open page.
 //!
 //! ```text
 //!   watch ─► ClusterCache ─► Changes ──every 250 ms──► Batch ──broadcast──┬─► stream: wants? may? ─► HTTP body
@@ -6,15 +6,16 @@
 //!                             of names   one task      as JSON            └─► stream …
 //! ```
 //!
-//! One change is looked up and serialised once, however many pages are open. A stream that does not keep up, and
-//! everyone when too much changes at once, is told to `reload` instead; nothing here grows with what is not read.
+//! One change is looked up and serialised once, however many pages are open. A stream that does not keep up is
+//! told to `reload`; so are all streams if too much changes at once. No memory here grows with unread events.
 //!
-//! It never sends what the caller may not see at that moment: each event is held against the caller's rights, which
-//! Kubernetes is asked for anew every few seconds.
+//! It never sends what the caller may not see at that moment: each event is checked against the caller's
+//! rights, which are read from Kubernetes every few seconds.
 
 pub mod batch;
 pub mod changes;
 pub mod filter;
+mod frame;
 pub mod node_event;
 pub mod rights;
 pub mod slots;
@@ -35,25 +36,25 @@ use crate::access::identity::{Fingerprint, Identity};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::http::problem::ApiError;
 
-/// Changes of one object within this time are one event. People do not see the difference, and a gang of 1,000
-/// members that starts is some events and not 1,000.
+/// Changes of one object within this time are one event. People do not see the difference, and the start of a
+/// gang of 1,000 members is a few events instead of 1,000.
 const COALESCE: Duration = Duration::from_millis(250);
 /// The most changes in one batch; others wait for the next. So at most 2,000 events in a second, of ~0.6 KB each.
 const BATCH_MAX: usize = 500;
-/// Batches that wait for the slowest stream: 64 × 500 × ~0.6 KB = 19 MB at the most, and 16 s in which it may catch up,
-/// or Kubernetes answer what its caller may see.
+/// Batches that wait for the slowest stream: 64 × 500 × ~0.6 KB = 19 MB at the most. It has 16 s to catch up,
+/// or for Kubernetes to answer about its caller's rights.
 const BATCHES_MAX: usize = 64;
-/// That a caller may not see something is asked again after this. Longer than [`Authorizer`] remembers, because most
-/// callers may not see most namespaces: 500 callers × 50 busy namespaces would be 2,500 questions in a second. A right
-/// that was given is thus seen in an open stream a minute later; one that was taken away counts as in any request.
+/// A refusal is checked again after this. It is longer than the cache of [`Authorizer`], because most callers
+/// may not see most namespaces: 500 callers × 50 busy namespaces would be 2,500 questions in a second. So an
+/// open stream notices a new right within a minute, and a revoked right as soon as any request does.
 const REFUSAL_LIFETIME: Duration = Duration::from_mins(1);
 /// Refusals at one time: 1,000 streams × 64 namespaces and queues, ~200 bytes each = 13 MB.
 const REFUSALS_MAX: usize = 65_536;
-/// Locks for questions that are being asked: streams of one user ask the same at the same moment, and one question is
-/// enough. Different questions share a lock by chance only.
+/// Locks for questions under way: streams of one user ask the same at the same moment, and one question is
+/// enough. Different questions rarely share a lock.
 const ASKING_LOCKS: usize = 256;
 
-/// The streams, and what they are told.
+/// The streams and their events.
 pub struct Events {
     batches: broadcast::Sender<Arc<Batch>>,
     slots: Arc<Slots>,
@@ -75,13 +76,13 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Tells the streams what changes in `cache`, for as long as it is polled.
+    /// Sends changes of `cache` to the streams, for as long as it is polled.
     pub async fn publish(&self, cache: &ClusterCache) {
         loop {
             cache.changes().some().await;
             tokio::time::sleep(COALESCE).await;
             let taken = cache.changes().take(BATCH_MAX);
-            // Whoever subscribes after this reads a cache that has these changes already.
+            // A stream that opens after this reads a cache that already has these changes.
             if self.batches.receiver_count() > 0 {
                 // It fails only if the last stream has just ended.
                 let _ = self.batches.send(Arc::new(Batch::read(&taken, cache)));
@@ -94,12 +95,12 @@ impl Events {
         self.stop.cancel();
     }
 
-    /// What is being counted.
+    /// The counter of open streams.
     pub fn slots(&self) -> &Arc<Slots> {
         &self.slots
     }
 
-    /// Whether the caller may; refusals are remembered for longer than [`Authorizer`] does.
+    /// Whether the caller may; refusals are cached for longer than by [`Authorizer`].
     async fn allows(
         &self,
         authorizer: &Authorizer,
@@ -118,7 +119,7 @@ impl Events {
             return Ok(false);
         }
         let asked = Instant::now();
-        // It remembers what it was told, so whoever waited for the lock is answered at once.
+        // It caches the answer, so requests that waited for the lock are answered at once.
         let allowed = authorizer.allows(identity, &key.1).await?;
         if !allowed {
             refusals().insert(key, (), asked);

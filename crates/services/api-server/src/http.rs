@@ -1,4 +1,4 @@
-//! What every request and answer has in common: connections, bounds, headers, problems, pages.
+//! HTTP code for all requests and answers: connections, bounds, headers, problems, pages.
 
 pub mod connections;
 pub mod page_bytes;

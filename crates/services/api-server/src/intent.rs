@@ -1,4 +1,4 @@
-//! What a caller asks of a run that exists, and the patch that says so. Pure.
+//! A caller's request to change an existing run, and its patch. Pure.
 //!
 //! ```text
 //!              goes on                   paused               failed               succeeded   stopped
@@ -8,8 +8,8 @@
 //!   retry      409, or does not wait     409: resume          begins again         409         409
 //! ```
 //!
-//! `stop` is not here: it may be asked of any run. Who asks for what was asked already is told that all is well. A run
-//! whose time limit is used up is not begun again. A patch that counts `restarts` up names the version of the run that it
+//! `stop` is not here: any run may be stopped. A repeated request succeeds without a write. A run whose time
+//! limit is used up is not begun again. A patch that increments `restarts` names the version of the run that it
 //! was decided from: of two that are sent at once, one is a conflict.
 
 use api_types::run::Progress;
@@ -23,7 +23,7 @@ use crate::http::problem::ApiError;
 /// The largest step, which is the largest whole number that every JSON reader keeps.
 const STEP_MAX: i64 = 9_007_199_254_740_991;
 
-/// What is asked.
+/// The request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// Save, and give the GPUs back for now.
@@ -33,7 +33,7 @@ pub enum Intent {
         /// The step; 0 is the beginning.
         from: Option<Step>,
     },
-    /// Try a run again that failed.
+    /// Try a failed run again.
     Retry,
 }
 
@@ -51,9 +51,9 @@ impl TryFrom<i64> for Step {
     }
 }
 
-/// Where the run is, as far as it matters here.
+/// The situation of a run, as far as requests depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum RunSituation {
     GoesOn,
     Paused,
     Failed,
@@ -62,39 +62,41 @@ enum Standing {
 }
 
 impl Intent {
-    /// The patch; `None` when there is nothing to write, because it was asked already.
+    /// The patch; `None` if there is nothing to write, because the same was requested before.
     pub fn patch(self, run: &Run) -> Result<Option<Value>, ApiError> {
-        let standing = Standing::of(run);
+        let standing = RunSituation::of(run);
         match (self, standing) {
-            (_, Standing::Stopped) => Err(refused("RunStopped", "a stopped run stays stopped", SUBMIT)),
-            (Self::Retry, Standing::Succeeded) => {
+            (_, RunSituation::Stopped) => Err(refused("RunStopped", "a stopped run stays stopped", SUBMIT)),
+            (Self::Retry, RunSituation::Succeeded) => {
                 Err(refused("RunSucceeded", "the run succeeded: there is nothing to try again", SUBMIT))
             }
-            (_, Standing::Succeeded) => Err(refused("RunSucceeded", "the run is over: it succeeded", SUBMIT)),
-            (Self::Pause, Standing::Failed) => {
+            (_, RunSituation::Succeeded) => {
+                Err(refused("RunSucceeded", "the run is over: it succeeded", SUBMIT))
+            }
+            (Self::Pause, RunSituation::Failed) => {
                 Err(refused("RunFailed", "the run is over: it failed", retry_hint(run)))
             }
             (Self::Pause, _) => Ok(Some(json!({ "spec": { "pause": true } }))),
-            (Self::Resume { from: None }, Standing::Failed) => {
+            (Self::Resume { from: None }, RunSituation::Failed) => {
                 Err(refused("RunFailed", "the run is not paused: it failed", retry_hint(run)))
             }
-            (Self::Resume { from: None }, Standing::GoesOn) => {
+            (Self::Resume { from: None }, RunSituation::GoesOn) => {
                 Err(refused("NotPaused", "the run is not paused", goes_on_hint(run)))
             }
-            (Self::Resume { from: None }, Standing::Paused) => {
+            (Self::Resume { from: None }, RunSituation::Paused) => {
                 Ok(Some(json!({ "spec": { "pause": false } })))
             }
             (Self::Resume { from: Some(step) }, _) => resume_from(run, step),
-            (Self::Retry, Standing::Failed) => restart(run, None).map(Some),
-            (Self::Retry, Standing::Paused) => Err(refused(
+            (Self::Retry, RunSituation::Failed) => restart(run, None).map(Some),
+            (Self::Retry, RunSituation::Paused) => Err(refused(
                 "NotFailed",
                 "the run did not fail: it is paused",
                 "let it go on: `warpyard resume`",
             )),
-            (Self::Retry, Standing::GoesOn) if is_asked_for(run) => Ok(None),
+            (Self::Retry, RunSituation::GoesOn) if is_asked_for(run) => Ok(None),
             // It has failed, and waits before it tries again by itself.
-            (Self::Retry, Standing::GoesOn) if is_waiting_to_retry(run) => restart(run, None).map(Some),
-            (Self::Retry, Standing::GoesOn) => {
+            (Self::Retry, RunSituation::GoesOn) if is_waiting_to_retry(run) => restart(run, None).map(Some),
+            (Self::Retry, RunSituation::GoesOn) => {
                 Err(refused("NotFailed", "the run did not fail: it goes on", goes_on_hint(run)))
             }
         }
@@ -122,7 +124,7 @@ fn is_waiting_to_retry(run: &Run) -> bool {
     run.status.as_ref().is_some_and(|status| status.next_attempt_at.is_some())
 }
 
-impl Standing {
+impl RunSituation {
     fn of(run: &Run) -> Self {
         let phase = run.status.as_ref().map(|status| status.phase).unwrap_or_default();
         match phase {
@@ -137,7 +139,7 @@ impl Standing {
     }
 }
 
-/// Whether somebody asked for another attempt and the controllers have not followed yet.
+/// Whether another attempt was requested and the controllers have not begun it yet.
 fn is_asked_for(run: &Run) -> bool {
     run.spec.restarts > run.status.as_ref().map_or(0, |status| status.restarts)
 }
@@ -151,7 +153,7 @@ fn resume_from(run: &Run, step: Step) -> Result<Option<Value>, ApiError> {
             hint,
         ));
     }
-    // What has not come so far has no checkpoint of it; without reports nobody knows.
+    // A run that has not reached the step has no checkpoint of it. Without reports this is unknown.
     let progress = run.status.as_ref().and_then(|status| status.progress.as_ref());
     let is_before = |reached: &u64| i64::try_from(*reached).is_ok_and(|reached| reached < step.0);
     if let Some(reached) = progress.map(furthest).filter(is_before) {
@@ -165,7 +167,7 @@ fn resume_from(run: &Run, step: Step) -> Result<Option<Value>, ApiError> {
     restart(run, Some(step)).map(Some)
 }
 
-/// How far any attempt has come, as far as it is known.
+/// The furthest known step of any attempt.
 fn furthest(progress: &Progress) -> u64 {
     progress.ranges.iter().map(|range| range.to).chain([progress.step]).max().unwrap_or(0)
 }

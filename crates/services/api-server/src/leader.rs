@@ -1,11 +1,11 @@
-//! The scheduler's leader, asked for callers who may see what they ask about.
+//! Asks the scheduler's leader, for callers who may see the answer.
 //!
 //! ```text
 //!   SchedulerEpoch ── address, certificate ─► connection, kept for seconds ─┐
 //!   TokenRequest ── a token for the scheduler alone, kept for minutes ──────┴─► one question, within a second
 //! ```
 //!
-//! Whoever asks does without the answer when there is none: nothing but what a person sees depends on it.
+//! Without an answer the caller's page just shows less: nothing else depends on it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,13 +25,13 @@ use reqwest::{Certificate, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use tracing::debug;
 
-/// Nobody waits longer for what the leader knows.
+/// The longest wait for the leader's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// A snapshot is a copy of everything; the leader makes it while the planner works.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(25);
-/// Who leads is looked up again after this, and after each question that did not reach it.
+/// The leader is looked up again after this, and after each question that did not reach it.
 const LEADER_LIFETIME: Duration = Duration::from_secs(5);
-/// The shortest that Kubernetes gives; a new one is asked for after half of it.
+/// The shortest lifetime that Kubernetes gives a token; a new one is requested after half of it.
 const TOKEN_SECONDS: i64 = 600;
 const TOKEN_LIFETIME: Duration = Duration::from_mins(5);
 /// The largest answer: a line of 1,000 jobs with their reasons.
@@ -40,7 +40,7 @@ const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
-    /// It could not be found out who leads, or what it answers with.
+    /// The leader or its certificate could not be found.
     #[error("cannot find the scheduler's leader")]
     Unknown(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No process leads.
@@ -55,12 +55,12 @@ pub enum Unanswered {
     /// It turned the question away.
     #[error("the scheduler's leader answered {0}")]
     Refused(StatusCode),
-    /// Its answer is none that this server understands.
-    #[error("the scheduler's leader answered something else")]
+    /// This server does not understand its answer.
+    #[error("the scheduler's leader gave an unexpected answer")]
     Strange,
 }
 
-/// See the module.
+/// Asks the scheduler's leader.
 pub struct Leader {
     client: Client,
     connection: Mutex<Option<(Instant, Arc<Connection>)>>,
@@ -76,27 +76,28 @@ struct Connection {
 }
 
 impl Leader {
-    /// Looks the leader up with this client, which needs the right to read the epoch and to make tokens for itself.
+    /// Looks up the leader with this client, which needs the right to read the epoch and to make tokens for
+    /// itself.
     pub fn new(client: Client) -> Self {
         Self { client, connection: Mutex::default(), token: Mutex::default() }
     }
 
-    /// What it knows about a run; `None` if that does not wait.
+    /// The outlook of a run; `None` if it does not wait.
     pub async fn run(&self, namespace: &str, run: &str) -> Result<Option<RunOutlook>, Unanswered> {
         self.ask(&["v1", "runs", namespace, run], None).await
     }
 
-    /// Those that wait and are asked about.
+    /// The waiting runs that are asked for.
     pub async fn line(&self, query: &LineQuery) -> Result<Option<Line>, Unanswered> {
         self.ask(&["v1", "line"], Some(query)).await
     }
 
-    /// What was decided about machines, as far as it is asked about; `None` from a leader that knows nothing of them.
+    /// The last decision about machines, as far as it is asked for; `None` if the leader buys none.
     pub async fn capacity(&self, query: &LineQuery) -> Result<Option<CapacityView>, Unanswered> {
         self.ask(&["v1", "capacity"], Some(query)).await
     }
 
-    /// What the planner planned from, to be passed on as it comes.
+    /// The scheduler's snapshot, to be passed on as it arrives.
     pub async fn snapshot(&self) -> Result<Response, Unanswered> {
         let asked = tokio::time::timeout(SNAPSHOT_WITHIN, self.send(&["v1", "snapshot"], None)).await;
         let response = asked.map_err(|_| Unanswered::Late).flatten();
@@ -119,16 +120,16 @@ impl Leader {
         answer
     }
 
-    /// Only what the error is about: a leader that is busy or late is still the leader, and the token still good. To ask
-    /// for both again would make what is slow slower.
+    /// Forgets only what the error is about: a busy or late leader still leads, and the token is still valid.
+    /// Asking for both again would make a slow answer slower.
     fn forget_what_is_wrong(&self, error: Option<&Unanswered>) {
         let Some(error) = error else { return };
-        debug!(error = error as &dyn std::error::Error, "The scheduler's leader was asked in vain.");
+        debug!(error = error as &dyn std::error::Error, "The scheduler's leader did not answer a question.");
         let is_unauthorized = matches!(error, Unanswered::Refused(StatusCode::UNAUTHORIZED));
         if is_unauthorized {
             *lock(&self.token) = None;
         }
-        // Another one may lead by now, maybe at the same address.
+        // Another process may lead by now, maybe at the same address.
         if is_unauthorized || matches!(error, Unanswered::Silent(error) if error.is_connect()) {
             *lock(&self.connection) = None;
         }
@@ -214,7 +215,7 @@ impl Leader {
 }
 
 impl Connection {
-    /// Trusts the one certificate that the leader published, and asks nobody else where the name leads.
+    /// Trusts only the certificate that the leader published, and resolves the name without other sources.
     async fn new(address: String, certificate: String) -> Result<Self, Unanswered> {
         let unknown = |error: Box<dyn std::error::Error + Send + Sync>| Unanswered::Unknown(error);
         let sockets = tokio::net::lookup_host(address.clone()).await;

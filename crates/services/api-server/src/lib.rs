@@ -11,11 +11,13 @@
 //!   PostgreSQL ── ledger, in the caller's scope ─► cost
 //! ```
 //!
-//! It has no permissions of its own to give: Kubernetes RBAC decides who sees and does what. As itself it writes
-//! nothing but what members of runs report, never logs a token or keeps one readable, has no route without a login but health, the portal's files
-//! and the login itself, and never tells whether something exists to somebody who may not see it.
+//! It grants no rights of its own: Kubernetes RBAC decides what each caller sees and does. As itself it writes
+//! only the reports of members. It never logs a token or keeps one readable. Every route needs a login, except
+//! health, the portal's files and the login itself. It never reveals whether something exists to a caller who
+//! may not see it.
 
 pub mod access;
+pub mod archive;
 pub mod args;
 pub mod cache;
 pub mod cost;
@@ -29,6 +31,8 @@ pub mod names;
 pub mod openapi;
 pub mod portal;
 pub mod reports;
+mod route_table;
+pub mod router;
 pub mod routes;
 pub mod server;
 pub mod session;

@@ -1,4 +1,4 @@
-//! What members print, read from Kubernetes as the caller and merged on one clock.
+//! Logs of members, read from Kubernetes as the caller and merged by time.
 //!
 //! ```text
 //!   pods of the run (cache) ──► choose: which members, in what order ──► read: some at a time, as the caller

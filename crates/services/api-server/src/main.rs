@@ -9,7 +9,8 @@ use api_server::cache::cluster_cache::ClusterCache;
 use api_server::cost::ledger::Ledger;
 use api_server::http::connections;
 use api_server::metrics::Metrics;
-use api_server::server::{Server, router};
+use api_server::router::router;
+use api_server::server::Server;
 use clap::Parser;
 use prometheus_client::registry::Registry;
 use service_kit::health::{self, Readiness};
@@ -31,7 +32,7 @@ async fn main() -> anyhow::Result<()> {
 
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
-    let readiness = Readiness::starting("does not know all runs, queues, nodes and pods yet");
+    let readiness = Readiness::starting("has not read all runs, queues, nodes and pods yet");
     health::serve(common.health_listen, readiness.clone(), Arc::new(registry), stop.clone()).await?;
 
     let cache = Arc::new(ClusterCache::default());
@@ -48,7 +49,7 @@ async fn main() -> anyhow::Result<()> {
     }
     info!(%address, "Listening.");
 
-    // Streams have no end of their own, and the server stops only when every answer has ended.
+    // Streams do not end by themselves, and the server stops only when every answer has ended.
     let close_streams = async {
         stop.cancelled().await;
         server.events().close();
@@ -76,7 +77,7 @@ async fn follow(cache: &ClusterCache, client: kube::Client, readiness: &Readines
     }
 }
 
-/// Whoever waits for the file finds it whole.
+/// Writes the file atomically: a process that waits for it never finds a part of it.
 fn write_at_once(path: &Path, text: &str) -> std::io::Result<()> {
     let new = path.with_added_extension("new");
     std::fs::write(&new, text)?;

@@ -27,7 +27,7 @@ const SEARCH_LENGTH_MAX: usize = 63;
 /// The longest name of a user that is searched for.
 const USER_LENGTH_MAX: usize = 253;
 
-/// Why a name is none.
+/// The name is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not a name: it has lower-case letters, digits and `-`, and starts and ends with a letter or digit")]
 pub struct Error;
@@ -63,7 +63,12 @@ impl TryFrom<String> for ObjectName {
 }
 
 impl SearchText {
-    /// Whether a name has it in it; names have no upper case.
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a name contains it; names have no upper case.
     pub fn is_in(&self, name: &str) -> bool {
         name.contains(&self.0)
     }
@@ -96,7 +101,7 @@ impl TryFrom<String> for UserName {
     }
 }
 
-/// Whether Kubernetes takes it as a namespace's name.
+/// Whether Kubernetes accepts it as a namespace's name.
 pub fn is_dns_label(name: &str) -> bool {
     let is_alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
@@ -106,7 +111,7 @@ pub fn is_dns_label(name: &str) -> bool {
         && bytes.last().is_some_and(is_alphanumeric)
 }
 
-/// Whether Kubernetes takes it as the name of a custom object.
+/// Whether Kubernetes accepts it as the name of a custom object.
 pub fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_dns_label)
 }

@@ -1,11 +1,11 @@
-//! The API's description, made from the routes that are served, so that it cannot say anything else.
+//! The API's description, made from the routes that are served, so that both always agree.
 
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
 
-use crate::server::{protected_routes, public_routes, report_routes, session_routes};
+use crate::route_table::{protected_routes, public_routes, report_routes, session_routes};
 use crate::session::cookie;
 
 const SECURITY_SCHEME: &str = "bearer";
@@ -18,9 +18,9 @@ pub fn openapi() -> OpenApi {
         .title("Warpyard")
         .version("v1")
         .description(Some(
-            "Submit GPU runs and see what becomes of them. Every operation but health needs a bearer token that \
-             the Kubernetes API server accepts, or the portal's session, which is such a token exchanged; what the \
-             caller may see and do is decided by Kubernetes RBAC on runs.warpyard.dev, queues.warpyard.dev and nodes.",
+            "Submit GPU runs and follow them. Every operation except health needs a bearer token that the Kubernetes \
+             API server accepts, or the portal's session, for which such a token was exchanged. Kubernetes RBAC on \
+             runs.warpyard.dev, queues.warpyard.dev and nodes decides what the caller may see and do.",
         ))
         .license(Some(utoipa::openapi::LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
         .build();
@@ -57,7 +57,7 @@ pub fn openapi() -> OpenApi {
     document
 }
 
-/// The document as it is served and as `openapi/warpyard.json` holds it.
+/// The document that is served, and committed as `openapi/warpyard.json`.
 pub fn openapi_json() -> String {
     let mut json = openapi().to_pretty_json().expect("the document holds nothing that JSON cannot");
     json.push('\n');

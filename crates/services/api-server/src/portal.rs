@@ -1,13 +1,13 @@
-//! The portal's files, which are in the binary. They are public: no data is in them.
+//! The portal's files, embedded in the binary. They are public and contain no data.
 //!
 //! ```text
-//!   /assets/<name>-<hash>.<ext>     the file, to be kept for ever; 404 if there is none
-//!   a file of the build             the file, to be asked about each time (ETag)
-//!   / and whatever wants text/html  index.html: the page finds its way by itself
-//!   /v1, other methods, the rest    none of the portal's business
+//!   /assets/<name>-<hash>.<ext>    the file, cached for ever; 404 if there is none
+//!   a file of the build            the file, revalidated each time (ETag)
+//!   / and any path for text/html   index.html: the page does its own routing
+//!   /v1, other methods, the rest   not handled here
 //! ```
 //!
-//! A debug build reads the files from `portal/dist` when asked. Nothing here knows who asks.
+//! A debug build reads the files from `portal/dist` at run time. Nothing here depends on the caller.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -26,9 +26,9 @@ use crate::server::Server;
 
 const NOT_BUILT: &str = "the portal is not built: run cargo xtask portal\n";
 const NO_SUCH_FILE: &str = "there is no such file\n";
-/// Names with a hash in them never mean something else.
+/// The content behind a name with a hash never changes.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-/// Kept, but asked about before each use.
+/// Cached, but revalidated before each use.
 const ASK_FIRST: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// A file of the portal.
@@ -37,7 +37,7 @@ struct File {
     sha256: [u8; 32],
 }
 
-/// Middleware around everything but health: what is the portal's is answered here.
+/// Middleware around everything but health: answers requests for the portal.
 pub async fn serve(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let Some(response) = answer(embedded, request.method(), request.uri().path(), request.headers()) else {
@@ -47,7 +47,7 @@ pub async fn serve(State(server): State<Arc<Server>>, request: Request, next: Ne
     response
 }
 
-/// What the portal answers, if it is the one to answer.
+/// The portal's answer, if the request is for it.
 fn answer(
     find: impl Fn(&str) -> Option<File>,
     method: &Method,
@@ -113,13 +113,13 @@ fn entity_tag(sha256: &[u8; 32]) -> String {
     tag
 }
 
-/// Names as the build makes them, which lead nowhere but down.
+/// Names in the form that the build makes, which cannot leave the folder.
 fn is_plain(name: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
     name.bytes().all(is_fine) && name.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
 }
 
-/// A browser that goes to a page says so; a script that fetches something accepts everything alike.
+/// A browser that opens a page asks for HTML; a script that fetches something accepts all types alike.
 fn wants_html(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|value| value.contains("text/html")))
 }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_gone_is_no_page() {
-        // A page where a script was asked for would be taken for a broken script, and kept.
+        // A page in place of a script would be read as a broken script, and cached.
         for accept in ["*/*", HTML] {
             assert_eq!(get("/assets/index-0000.js", accept).map(|answer| answer.0), Some(404));
         }

@@ -1,12 +1,13 @@
-//! Reports of members into the record of their run: the one thing that this server writes as itself.
+//! Reports of members, written into the progress of their run: the only writes that this server makes as
+//! itself.
 //!
 //! ```text
 //!   POST …/reports ─► pod-bound token ─► a member of this run? ─► check ─► writer ─► Run.status.progress ─► 202
 //!                       401                  403                   422      │ one write per run and second;
-//!                                                                           └ what comes meanwhile goes with the next
+//!                                                                           └ later reports go with the next write
 //! ```
 //!
-//! A report is answered with 202 only after it is written: what was not, the member sends again.
+//! A report is answered with 202 only after it is written. Otherwise the member sends it again.
 
 pub mod check;
 pub mod reporter;
@@ -26,19 +27,19 @@ use crate::access::authentication::Authenticator;
 use crate::cache::cluster_cache::ClusterCache;
 use writer::Writer;
 
-/// Reports at one time, apart from people's requests so that neither keeps the other out. 10,000 runs that report every
-/// 5 s are 2,000 in a second; with 20 ms for a write, 40 at one time.
+/// Concurrent reports, counted apart from people's requests so that neither blocks the other. 10,000 runs that
+/// report every 5 s are 2,000 in a second; with 20 ms for a write, 40 at one time.
 const REPORTS_AT_ONCE: usize = 256;
 /// The largest report: a range has some 100 bytes, and there are at most 64.
 pub const REPORT_BYTES_MAX: usize = 16 * 1024;
 
-/// What the route for reports works with.
+/// The state of the route for reports.
 pub struct Reports {
-    /// Finds out which pod reports.
+    /// Authenticates the reporting pod.
     pub authenticator: Authenticator,
-    /// Writes what they report.
+    /// Writes the reports.
     pub writer: Arc<Writer>,
-    /// How many are looked at.
+    /// Bounds concurrent reports.
     pub requests: Semaphore,
 }
 

@@ -15,11 +15,12 @@ use tower::{ServiceExt, service_fn};
 
 use crate::cache::cluster_cache::ClusterCache;
 use crate::metrics::Metrics;
-use crate::server::{Server, router};
+use crate::router::router;
+use crate::server::Server;
 
 pub(crate) const JOB_FILE: &str = r#"{"name": "new", "gpus": 1, "run": "true"}"#;
 
-/// What the stand-in was asked: method and path, and the headers.
+/// The requests to the stand-in: method and path, and the headers.
 pub(crate) type Asked = Arc<Mutex<Vec<(String, HeaderMap)>>>;
 
 pub(crate) fn kubernetes(asked: Asked) -> Client {
@@ -132,8 +133,8 @@ pub(crate) async fn call(
     (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
 }
 
-/// Every operation of the document that is for people, with its parameters filled in. What members report has tests of its
-/// own.
+/// Every operation of the document for people, with its parameters filled in. Reports of members have tests of
+/// their own.
 pub(crate) fn operations(namespace: &str, name: &str) -> Vec<(Method, String)> {
     let document: Value = serde_json::from_str(&crate::openapi_json()).expect("the document is JSON");
     let paths = document["paths"].as_object().expect("the document has paths");

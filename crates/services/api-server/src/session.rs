@@ -1,4 +1,4 @@
-//! Logging in with a browser: a token is exchanged for a cookie that unseals it.
+//! Logins of browsers: a token is exchanged for a cookie that unseals it.
 
 pub mod cookie;
 pub mod login;

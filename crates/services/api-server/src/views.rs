@@ -4,20 +4,18 @@ pub mod cluster;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::names::SUBMITTED_BY_ANNOTATION;
 use api_types::rest::{QueueView, RunSummary, RunView, Why};
 use api_types::run::Reason;
-use api_types::{Queue, Run, RunPhase, RunStatus};
+use api_types::{Queue, QueueSpec, Run, RunPhase, RunSpec, RunStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt;
 
 use crate::cache::queue_index::QueueIndex;
 
-/// How much of a run's message lists give, in characters. A summary without it has up to ~450 bytes, so a page of 100
-/// is ~50 KB also when every run has much to say; one run gives it whole.
+/// The most characters of a run's message in lists. A summary without it has up to ~450 bytes, so a page of 100
+/// is ~50 KB even if every message is long; the view of one run has the whole message.
 const SUMMARY_MESSAGE_LENGTH_MAX: usize = 100;
 
-/// The queue that a run is charged to, as the scheduler finds it.
+/// The queue that a run is charged to, by the scheduler's rule.
 pub fn effective_queue(run: &Run, queues: &QueueIndex) -> Option<String> {
     let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
     run.spec.queue.clone().or_else(|| queues.of_namespace(namespace).map(str::to_owned))
@@ -29,20 +27,15 @@ pub fn run_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
     RunSummary { message: summary.message.map(cut), ..summary }
 }
 
-/// Who submitted the run through this API.
-pub fn submitted_by(run: &Run) -> Option<&str> {
-    run.annotations().get(SUBMITTED_BY_ANNOTATION).map(String::as_str)
-}
-
 fn cut(message: String) -> String {
     let Some((end, _)) = message.char_indices().nth(SUMMARY_MESSAGE_LENGTH_MAX) else { return message };
-    // One character makes room for the one that says that something is missing.
+    // The last character is replaced by the ellipsis.
     let kept = message[..end].char_indices().next_back().map_or(0, |(last, _)| last);
     format!("{}…", &message[..kept])
 }
 
 fn whole_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
-    // Not cloned as a whole: attempts and conditions are larger than what is shown.
+    // Not cloned as a whole: attempts and conditions are larger than the shown fields.
     let default = RunStatus::default();
     let status = run.status.as_ref().unwrap_or(&default);
     let binding = reasons_to_wait(status).first();
@@ -63,11 +56,12 @@ fn whole_summary(run: &Run, queues: &QueueIndex) -> RunSummary {
         created_at: created_at(run),
         started_at: status.started_at.as_ref().map(rfc3339),
         finished_at: status.finished_at.as_ref().map(rfc3339),
-        submitted_by: submitted_by(run).map(str::to_owned),
+        submitted_by: run.submitted_by().map(str::to_owned),
+        archived: false,
     }
 }
 
-/// What of a run's reasons the caller may read.
+/// The parts of a run's reasons that the caller may read.
 #[derive(Clone, Debug, Default)]
 pub struct Readable {
     /// Queues whose numbers are shown.
@@ -76,25 +70,55 @@ pub struct Readable {
     pub namespaces: BTreeSet<String>,
 }
 
-/// A run with all that is known of it, but what in its reasons is not `readable`.
+/// The whole view of a run, without the parts of its reasons that are not `readable`.
 pub fn run_view(run: &Run, queues: &QueueIndex, readable: &Readable) -> RunView {
-    let (spec, status) = (&run.spec, run.status.as_ref());
+    let status = run.status.as_ref();
+    // Every field is named, so that a new one cannot be forgotten.
+    let RunSpec {
+        time_limit_seconds,
+        checkpoint,
+        spot,
+        max_price,
+        deadline,
+        grace_seconds,
+        retries,
+        fail_on,
+        min_members,
+        image,
+        command,
+        restarts,
+        // In the summary.
+        queue: _,
+        members: _,
+        gpus_per_member: _,
+        gpu_type: _,
+        priority: _,
+        stop: _,
+        pause: _,
+        // Not shown: variables may hold secrets, and the others are not needed.
+        env: _,
+        cpu: _,
+        memory: _,
+        annotations: _,
+        resume_step: _,
+        start_deadline_seconds: _,
+    } = &run.spec;
     RunView {
         summary: whole_summary(run, queues),
-        time_limit_seconds: spec.time_limit_seconds,
-        checkpoint: spec.checkpoint.clone(),
-        spot: spec.spot,
-        max_price: spec.max_price.clone(),
-        deadline: spec.deadline.clone(),
-        grace_seconds: spec.grace_seconds,
-        retries: spec.retries,
+        time_limit_seconds: *time_limit_seconds,
+        checkpoint: checkpoint.clone(),
+        spot: *spot,
+        max_price: max_price.clone(),
+        deadline: deadline.clone(),
+        grace_seconds: *grace_seconds,
+        retries: *retries,
         failures: status.map_or(0, |status| status.failures),
         used_seconds: status.map_or(0, |status| status.used_seconds),
-        fail_on: spec.fail_on.clone(),
-        min_members: spec.min_members,
-        restarts: spec.restarts,
-        image: spec.image.clone(),
-        command: spec.command.clone(),
+        fail_on: fail_on.clone(),
+        min_members: *min_members,
+        restarts: *restarts,
+        image: image.clone(),
+        command: command.clone(),
         attempts: status.map(|status| status.attempts.clone()).unwrap_or_default(),
         next_attempt_at: status.and_then(|status| status.next_attempt_at.as_ref()).map(rfc3339),
         progress: status.and_then(|status| status.progress.clone()),
@@ -102,7 +126,7 @@ pub fn run_view(run: &Run, queues: &QueueIndex, readable: &Readable) -> RunView 
     }
 }
 
-/// Why a run is where it is, for these reasons, without what in them is not `readable`.
+/// Why a run waits, from these reasons, without the parts that are not `readable`.
 pub fn why(run: &Run, queues: &QueueIndex, reasons: &[Reason], readable: &Readable) -> Why {
     let status = run.status.clone().unwrap_or_default();
     Why {
@@ -123,25 +147,40 @@ pub fn why(run: &Run, queues: &QueueIndex, reasons: &[Reason], readable: &Readab
 /// A queue.
 pub fn queue_view(queue: &Queue) -> QueueView {
     let status = queue.status.clone().unwrap_or_default();
+    let QueueSpec {
+        parent,
+        weight,
+        quota,
+        limit,
+        namespaces,
+        // Rules for the planner, which are not shown.
+        lend: _,
+        reclaim: _,
+        fair_share: _,
+        bank: _,
+        machines: _,
+        max_price: _,
+        highest_priority: _,
+    } = &queue.spec;
     let gpus = |amounts: &Option<api_types::ResourceAmounts>| {
         amounts.as_ref().map(|amounts| amounts.gpus.clone()).filter(|gpus| !gpus.is_empty())
     };
     QueueView {
         name: queue.metadata.name.clone().unwrap_or_default(),
-        parent: queue.spec.parent.clone(),
-        weight: queue.spec.weight,
-        quota_gpus: gpus(&queue.spec.quota),
-        limit_gpus: gpus(&queue.spec.limit),
+        parent: parent.clone(),
+        weight: *weight,
+        quota_gpus: gpus(quota),
+        limit_gpus: gpus(limit),
         borrowed_gpus: borrowed_gpus(queue, &status.used_gpus),
         used_gpus: status.used_gpus,
         gangs_running: status.gangs_running,
         gangs_waiting: status.gangs_waiting,
         spend: status.spend,
-        namespaces: queue.spec.namespaces.clone(),
+        namespaces: namespaces.clone(),
     }
 }
 
-/// What is held beyond the quota; nothing where no quota says what is owned.
+/// The GPUs held beyond the quota; nothing where there is no quota.
 fn borrowed_gpus(queue: &Queue, used: &BTreeMap<String, u32>) -> BTreeMap<String, u32> {
     let Some(quota) = &queue.spec.quota else { return BTreeMap::new() };
     let beyond = |(gpu, used): (&String, &u32)| {
@@ -151,12 +190,12 @@ fn borrowed_gpus(queue: &Queue, used: &BTreeMap<String, u32>) -> BTreeMap<String
     used.iter().filter_map(beyond).collect()
 }
 
-/// Why the run waits, as its status says.
+/// The reasons in the run's status.
 pub fn reasons(run: &Run) -> &[Reason] {
     run.status.as_ref().map(reasons_to_wait).unwrap_or_default()
 }
 
-/// The queues whose numbers reasons give: the run's own, and those above it.
+/// The queues whose numbers are in the reasons: the run's own, and those above it.
 pub fn queues_in_reasons(reasons: &[Reason]) -> BTreeSet<String> {
     reasons.iter().filter_map(|reason| reason.queue.clone()).collect()
 }
@@ -175,21 +214,22 @@ fn shown(reasons: &[Reason], readable: &Readable) -> Vec<Reason> {
     shown.collect()
 }
 
-/// What a queue holds is for those who may read the queue; that it is in the way is for whoever waits.
+/// Hides numbers of queues that the caller may not read. That such a queue is in the way stays visible.
 fn without_foreign_numbers(reason: &Reason, readable: &BTreeSet<String>) -> Reason {
     let Some(queue) = reason.queue.as_ref().filter(|queue| !readable.contains(*queue)) else {
         return reason.clone();
     };
-    let message = match (&reason.resource, reason.holds) {
-        (Some(resource), Some(_)) => {
+    let message = match &reason.resource {
+        Some(resource) => {
             format!("queue {queue} has no room for the {resource} asked; you may not read its numbers")
         }
-        _ => reason.message.clone(),
+        None => reason.message.clone(),
     };
-    Reason { message, holds: None, bound: None, ..reason.clone() }
+    let numbers = reason.numbers.iter().filter(|number| !number.of_queue).cloned().collect();
+    Reason { message, numbers, ..reason.clone() }
 }
 
-/// The scheduler's reasons, as long as they are about the present: a run that has its GPUs waits for nothing.
+/// The scheduler's reasons, as long as the run waits: a run that has its GPUs waits for nothing.
 fn reasons_to_wait(status: &RunStatus) -> &[Reason] {
     match (&status.waiting, status.phase) {
         (Some(waiting), RunPhase::Pending) => &waiting.reasons,
@@ -210,7 +250,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use api_types::run::{Reason, Waiting};
+    use api_types::run::{Reason, ReasonNumber, Waiting};
     use api_types::{Queue, QueueSpec, Run, RunPhase, RunSpec, RunStatus};
 
     use super::{
@@ -258,14 +298,18 @@ mod tests {
     #[test]
     fn the_numbers_of_a_queue_that_the_caller_may_not_read_are_left_out() {
         let mut run = waiting_run(RunPhase::Pending);
+        let number = |label: &str, value, of_queue| ReasonNumber {
+            label: label.to_owned(),
+            value,
+            unit: "H100".to_owned(),
+            of_queue,
+        };
         let full = |queue: &str| Reason {
             code: "QuotaExceeded".to_owned(),
-            message: format!("queue {queue} holds 40 of 48 H100; asks 32"),
+            message: format!("queue {queue} holds 40 of 48 H100; requests 32"),
             queue: Some(queue.to_owned()),
             resource: Some("H100".to_owned()),
-            holds: Some(40),
-            bound: Some(48),
-            asks: Some(32),
+            numbers: vec![number("requests", 32, false), number("queue holds", 40, true)],
             ..Reason::default()
         };
         run.status.get_or_insert_default().waiting =
@@ -275,7 +319,8 @@ mod tests {
         let shown = why(&run, &queues(), reasons(&run), &readable).reasons;
         assert_eq!(shown[0], full("nlp"));
         let hidden = "queue acme has no room for the H100 asked; you may not read its numbers";
-        assert_eq!((shown[1].message.as_str(), shown[1].holds, shown[1].bound), (hidden, None, None));
+        assert_eq!(shown[1].message, hidden);
+        assert_eq!(shown[1].numbers, [number("requests", 32, false)]);
     }
 
     #[test]
@@ -283,7 +328,7 @@ mod tests {
         let mut run = waiting_run(RunPhase::Pending);
         let behind = |namespace: &str| Reason {
             code: "BehindBlocked".to_owned(),
-            message: format!("gang {namespace}/secret is blocked, and nobody passes it"),
+            message: format!("gang {namespace}/secret is blocked, and no gang may pass it"),
             gang: Some(format!("{namespace}/secret")),
             ..Reason::default()
         };
@@ -294,7 +339,7 @@ mod tests {
         let shown = run_view(&run, &queues(), &readable).reasons;
         assert_eq!(shown[0], behind("nlp"));
         assert_eq!(shown[1].gang, None);
-        assert_eq!(shown[1].message, "another gang is blocked, and nobody passes it");
+        assert_eq!(shown[1].message, "another gang is blocked, and no gang may pass it");
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! Writes, made as the caller: Kubernetes decides by their rights, and its audit log names them.
+//! Writes as the caller: Kubernetes decides by the caller's rights, and its audit log names them.
 //!
-//! This server's own identity may create or change nothing but what members report ([`crate::reports`]); it may only act
-//! as others, and only for this.
+//! This server's own identity may write only the reports of members ([`crate::reports`]), and may impersonate
+//! others only for these writes.
 
 use std::collections::BTreeMap;
 
 use api_types::names::{API_SERVER_FIELD_MANAGER, SUBMITTED_BY_ANNOTATION};
 use api_types::{Run, RunSpec};
-use cluster_convert::Readable;
 use http::Request;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request as KubeRequest;
 use kube::{Client, Resource};
+use slim_objects::Readable;
 
 use crate::access::identity::Identity;
 use crate::http::problem::ApiError;
@@ -33,7 +33,7 @@ pub async fn create_run(
         run.metadata.name = None;
         run.metadata.generate_name = Some(GENERATED_NAME_PREFIX.to_owned());
     }
-    // An admission policy refuses any other name here, so it says who submitted the run and not who claims to.
+    // An admission policy refuses any other name here, so it cannot be forged.
     run.metadata.annotations =
         Some(BTreeMap::from([(SUBMITTED_BY_ANNOTATION.to_owned(), identity.username().to_owned())]));
     let parameters = PostParams { dry_run, field_manager: Some(API_SERVER_FIELD_MANAGER.to_owned()) };
@@ -42,7 +42,7 @@ pub async fn create_run(
     send_as(client, identity, request).await
 }
 
-/// Changes a run by a merge patch. With a `resourceVersion` in it, only that version: else it is a conflict.
+/// Changes a run by a merge patch. If the patch has a `resourceVersion`, any other version is a conflict.
 pub async fn patch_run(
     client: &Client,
     identity: &Identity,

@@ -9,8 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::day::DaySpec;
-use crate::logs::SinceSpec;
 use crate::simulate::SimulateArgs;
+use crate::since::SinceSpec;
 
 /// Submit GPU runs, see why they wait, stop them.
 #[derive(Parser, Debug)]
@@ -19,13 +19,13 @@ pub struct Cli {
     /// For every command.
     #[command(flatten)]
     pub global: GlobalArgs,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
 const AFTER_HELP: &str = "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 not logged in or not allowed, \
-    5 conflict, 6 quota or budget, 7 can never be scheduled, 124 wait timed out, 130 interrupted.";
+    5 conflict, 6 ResourceQuota of the namespace, 7 can never be scheduled, 124 wait timed out, 130 interrupted.";
 
 /// Options of every command.
 #[derive(Args, Clone, Debug)]
@@ -33,17 +33,18 @@ pub struct GlobalArgs {
     /// How to print.
     #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table, value_name = "FORMAT")]
     pub output: OutputFormat,
-    /// The namespace; without it, the one given at login.
+    /// The namespace; the default is the one given at login.
     #[arg(short, long, global = true, env = "WARPYARD_NAMESPACE", value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// The server's address; without it, the one given at login.
+    /// The server's address; the default is the one given at login.
     #[arg(long, global = true, env = "WARPYARD_SERVER", value_name = "URL")]
     pub server: Option<String>,
-    /// The token; others can see it in the list of processes, so prefer --token-file, the environment, or a login.
+    /// The token. Other users can see it in the list of processes: prefer --token-file, the environment, or a
+    /// login.
     #[arg(long, global = true, env = "WARPYARD_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,
-    /// A file that holds the token. Without any token given, the file that `WARPYARD_TOKEN_FILE` names.
-    // Not by clap: what the environment says must not win over a --token that was typed.
+    /// A file with the token; the default, if no token is given, is the file that `WARPYARD_TOKEN_FILE` names.
+    // Not read by clap: the environment must not win over a --token that was typed.
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 }
@@ -63,53 +64,56 @@ pub enum OutputFormat {
     Csv,
 }
 
-/// What to do.
+/// The command.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Check a token with the server and remember both.
     ///
     /// The token comes from --token-file, from `WARPYARD_TOKEN`, or from standard input.
     Login,
-    /// Say who the server thinks you are.
+    /// Show who the server thinks you are.
     Whoami,
     /// Submit a job file.
     Submit(SubmitArgs),
     /// List runs, newest first.
     Ls(LsArgs),
-    /// Show all that is known of a run.
+    /// Show everything known about a run.
     Show(RunArgs),
-    /// Say why a run waits, or how it fares. Exits with 7 if it can never start as it is.
+    /// Show why a run waits, or its state. Exits with 7 if it can never start as it is.
     Why(RunArgs),
-    /// Show what the members of a run print, on one clock over all attempts.
+    /// Show the logs of a run's members, merged by time over all attempts.
     ///
-    /// A line is: when (UTC), attempt/member, what. The first member of an attempt that failed is marked with ✗.
+    /// A line has the time (UTC), attempt/member, and the text. The member of an attempt that failed first is
+    /// marked with ✗.
     Logs(LogsArgs),
     /// Stop a run; its record stays.
     Stop(RunArgs),
     /// Pause a run: its members save and leave, and its GPUs are free until it is resumed.
     Pause(RunArgs),
-    /// Let a paused run go on; with --from, begin it again from a step, whether it is paused, goes on or failed.
+    /// Resume a paused run. With --from, begin it again from a step, whether it is paused, running or failed.
     Resume(ResumeArgs),
-    /// Try a run again that failed, from its newest checkpoint.
+    /// Try a failed run again, from its newest checkpoint.
     Retry(RunArgs),
-    /// List queues: what they own, hold, spent, and who waits.
+    /// List queues: what they own, hold and spent, and how many runs wait.
     Queues,
-    /// Show the board: queues as a tree with what each holds and is due, and who waits, in order.
+    /// Show the board: queues as a tree, with what each holds and its share, and waiting runs in order.
     Queue(BoardArgs),
-    /// Show machines: what is being bought, for whom, when ready and at what price; what is not bought, and why.
+    /// Show machines: which are being bought, for which run, at what price and ready when; and why others are
+    /// not bought.
     Capacity(CapacityArgs),
-    /// Show what a run has cost so far, or what was spent by whom.
+    /// Show what a run has cost so far, or a report of costs.
     ///
-    /// Without RUN: sums over days (UTC), of your namespace; -A for all that you may see. With --queue, of the whole
-    /// queue and those below it; by run, user or namespace still of your namespace only, unless -A is given.
+    /// Without RUN: sums over days (UTC) for your namespace; with -A, for all that you may see. With --queue:
+    /// sums for the whole queue and those below it; sums by run, user or namespace still cover only your
+    /// namespace, unless -A is given.
     Cost(CostArgs),
-    /// Try a policy on a virtual clock: a trace, or jobs made up, on a cluster of your choice.
+    /// Try a policy on a virtual clock: with a trace or made-up jobs, on a cluster of your choice.
     ///
-    /// The planner is the one that runs in production; no server is asked. Without TRACE, jobs are drawn from a seed.
+    /// It uses the production planner, and contacts no server. Without TRACE, jobs are drawn from a seed.
     Simulate(Box<SimulateArgs>),
-    /// Print what the scheduler's last plan was made from, and the plan. For administrators.
+    /// Print the state that the scheduler's last plan was made from, and the plan. For administrators.
     ///
-    /// Redirect it to a file; `warpyard simulate --snapshot FILE` makes the plan again and compares.
+    /// Redirect it to a file; `warpyard simulate --snapshot FILE` makes the plan again and compares it.
     Snapshot,
     /// Print the JSON Schema of the job file, for editors.
     Schema,
@@ -125,11 +129,11 @@ pub enum Command {
 pub struct SubmitArgs {
     /// The job file, YAML or JSON; `-` reads standard input.
     pub file: PathBuf,
-    /// Wait until the run is over, at most for TIMEOUT (such as 90m) if given. Exits with 1 if the run fails, 7 if it
-    /// can never start, 124 when the time is up.
+    /// Wait until the run is over, at most for TIMEOUT (such as 90m) if given. Exits with 1 if the run fails, 7
+    /// if it can never start, 124 if the time is up.
     #[arg(long, value_name = "TIMEOUT", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_wait)]
     pub wait: Option<Wait>,
-    /// Check everything, create nothing.
+    /// Check everything, but create nothing.
     #[arg(long, conflicts_with = "wait")]
     pub dry_run: bool,
 }
@@ -139,16 +143,19 @@ pub struct SubmitArgs {
 pub enum Wait {
     /// Until it is over.
     Forever,
-    /// For so long.
+    /// For this long.
     AtMost(Duration),
 }
 
 /// Arguments of `ls`.
 #[derive(Args, Clone, Debug)]
 pub struct LsArgs {
-    /// Runs of every namespace that you may see, whatever --namespace says.
+    /// Runs of every namespace that you may see; overrides --namespace.
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
+    /// Also runs that were removed from the cluster because they ended long ago.
+    #[arg(long)]
+    pub all: bool,
     /// Only runs that are charged to this queue.
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
@@ -171,7 +178,7 @@ pub struct BoardArgs {
 /// Arguments of `capacity`.
 #[derive(Args, Clone, Debug)]
 pub struct CapacityArgs {
-    /// The most launches, and the most refusals, to show.
+    /// The most launches and the most refusals to show.
     #[arg(long, default_value_t = 50, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=500))]
     pub limit: u16,
 }
@@ -190,19 +197,19 @@ pub struct LogsArgs {
     /// The run.
     #[command(flatten)]
     pub run: RunArgs,
-    /// Only of this attempt.
+    /// Only this attempt.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempt: Option<u32>,
-    /// Only of this member.
+    /// Only this member.
     #[arg(long, value_name = "INDEX")]
     pub member: Option<u32>,
-    /// Only what was printed in the last so long, such as 10m, or after a time, such as 2026-11-01T10:00:00Z.
+    /// Only lines of the last TIME, such as 10m, or after a time, such as 2026-11-01T10:00:00Z.
     #[arg(long, value_name = "TIME")]
     pub since: Option<SinceSpec>,
     /// The most lines of each member, from the end.
     #[arg(long, default_value_t = 1_000, value_name = "LINES", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub tail: u16,
-    /// Go on as the members print, until the run is over.
+    /// Show new lines as they are printed, until the run is over.
     #[arg(short, long)]
     pub follow: bool,
 }
@@ -213,8 +220,8 @@ pub struct ResumeArgs {
     /// The run.
     #[command(flatten)]
     pub run: RunArgs,
-    /// Begin another attempt from this step, of which there must be a checkpoint; 0 is the beginning. A run that goes on
-    /// saves first.
+    /// Begin another attempt from this step, which must have a checkpoint; 0 is the beginning. A running
+    /// attempt saves first.
     #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(i64).range(0..=9_007_199_254_740_991))]
     pub from: Option<i64>,
 }
@@ -225,22 +232,23 @@ pub struct CostArgs {
     /// The run, as NAME or NAMESPACE/NAME; it may be deleted. Without it, a report.
     #[arg(value_name = "RUN", conflicts_with_all = ["queue", "user", "by", "since", "until", "all_namespaces"])]
     pub run: Option<String>,
-    /// Only of this queue and those below it.
+    /// Only this queue and those below it.
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
-    /// Only of what this user submitted.
+    /// Only work that this user submitted.
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
-    /// What to sum by; without it by run, or with --queue by queue.
+    /// What to sum by; the default is by run, or with --queue by queue.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub by: Option<SumBy>,
-    /// The first day: 2026-11-01, 2026-11, 7d (ago), today or month (this one). Without it, the first of the month.
+    /// The first day: 2026-11-01, 2026-11, 7d (ago), today or month (this one). The default is the first of the
+    /// month.
     #[arg(long, value_name = "DAY")]
     pub since: Option<DaySpec>,
-    /// The last day, in the same forms. Without it, today.
+    /// The last day, in the same forms. The default is today.
     #[arg(long, value_name = "DAY")]
     pub until: Option<DaySpec>,
-    /// Of every namespace that you may see, whatever --namespace says.
+    /// Every namespace that you may see; overrides --namespace.
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
     /// Show the run's cost again every few seconds, until it is over.
@@ -261,7 +269,7 @@ pub enum SumBy {
     Namespace,
     /// Days, UTC.
     Day,
-    /// What GPU time was good for.
+    /// Classes of GPU time.
     Class,
 }
 

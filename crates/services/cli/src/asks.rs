@@ -1,11 +1,12 @@
-//! What is asked of a run: stop, pause, resume, retry. The name goes to stdout, what will happen to stderr.
+//! Commands that change a run: stop, pause, resume, retry. The name goes to stdout, and a sentence on what will
+//! happen to stderr.
 
 use api_types::RunPhase;
 use api_types::rest::RunView;
 
 use crate::args::{OutputFormat, ResumeArgs, RunArgs};
-use crate::commands::{full_name, submitted};
 use crate::exit::{Failure, Output};
+use crate::print::{full_name, submitted};
 use crate::render::clean;
 use crate::session::Session;
 

@@ -1,4 +1,4 @@
-//! The commands: ask the server, render what it says.
+//! The commands: each asks the server and renders its answer.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use api_client::{Client, RunFilter};
 use api_types::rest::{Page, QueueView, RunSummary, RunView, Why};
 use clap::CommandFactory;
 use jiff::Timestamp;
-use serde::Serialize;
 
 use crate::args::{BoardArgs, CapacityArgs, Cli, Command, LsArgs, OutputFormat, RunArgs, SubmitArgs};
 use crate::exit::{Exit, Failure, Output};
+use crate::print::{full_name, names, print, submitted};
 use crate::session::Session;
 use crate::{asks, cost, job_file, logs, render, render_board, render_capacity, render_run, simulate, wait};
 
 /// The largest page the server gives.
 const PAGE_MAX: u32 = 500;
-/// Queues are listed whole: 2,000 in a large cluster, 100,000 at most.
+/// All queues are listed: 2,000 in a large cluster, 100,000 at most.
 const QUEUE_PAGES_MAX: usize = 200;
-/// How often, and after how long, a forecast that is being worked out is asked for again.
+/// How often a forecast that is not ready is asked for again, and after which wait.
 const FORECAST_TRIES: u32 = 4;
 const FORECAST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -108,7 +108,7 @@ async fn submit(session: &Session, format: OutputFormat, args: &SubmitArgs) -> R
     };
     eprintln!("Submitted {name}.");
     let end = wait::for_end(&client, namespace, &run.summary.name, bound).await;
-    // The name is data also when the run did not end well.
+    // The name is data even if the run did not succeed.
     match end {
         Ok(run) => Ok(Output::data(submitted(format, &run)?)),
         Err(failure) => Ok(Output { stdout: submitted(format, &run)?, ..failure.into_output() }),
@@ -123,6 +123,7 @@ async fn ls(session: &Session, format: OutputFormat, args: &LsArgs) -> Result<Ou
         namespace,
         queue: args.queue.clone(),
         phase: args.state,
+        archived: args.all,
         limit: None,
         continue_token: None,
     };
@@ -181,7 +182,7 @@ async fn why(session: &Session, format: OutputFormat, args: &RunArgs) -> Result<
     Ok(output)
 }
 
-/// A first forecast takes a moment: it is asked for again, not for long.
+/// A first forecast takes a moment, so the question is repeated for a short time.
 async fn explain(client: &Client, namespace: &str, name: &str) -> Result<Why, Failure> {
     let mut why = client.explain_run(namespace, name).await?;
     for _ in 0..FORECAST_TRIES {
@@ -238,11 +239,11 @@ async fn capacity(session: &Session, format: OutputFormat, args: &CapacityArgs) 
     Ok(Output::data(stdout).note(render_capacity::note(&view, args.limit)))
 }
 
-/// As it comes, whatever the format: it is for `simulate`.
+/// Printed unchanged, whatever the format: it is for `simulate`.
 async fn snapshot(session: &Session) -> Result<Output, Failure> {
     let snapshot = session.client()?.snapshot().await?;
     let text = String::from_utf8(snapshot);
-    Ok(Output::data(text.map_err(|_| Failure::new(Exit::Failed, "the server's snapshot is no text"))?))
+    Ok(Output::data(text.map_err(|_| Failure::new(Exit::Failed, "the server's snapshot is not text"))?))
 }
 
 fn show_run(format: OutputFormat, run: &RunView) -> Result<Output, Failure> {
@@ -250,12 +251,6 @@ fn show_run(format: OutputFormat, run: &RunView) -> Result<Output, Failure> {
         OutputFormat::Table => render_run::run(run, None, Timestamp::now()),
         _ => print(format, run, || full_name(&run.summary))?,
     }))
-}
-
-/// After a write, people and scripts want the name.
-pub(crate) fn submitted(format: OutputFormat, run: &RunView) -> Result<String, Failure> {
-    let format = if format == OutputFormat::Table { OutputFormat::Name } else { format };
-    print(format, run, || full_name(&run.summary))
 }
 
 fn next_steps(run: &RunSummary) -> String {
@@ -267,30 +262,4 @@ fn next_steps(run: &RunSummary) -> String {
     format!(
         "Submitted{queue}: {gpus} {unit}.\n\nnext:\n  warpyard why {name}\n  warpyard show {name}\n  warpyard logs -f {name}\n  warpyard cost {name}\n  warpyard stop {name}\n"
     )
-}
-
-pub(crate) fn print(
-    format: OutputFormat,
-    data: &impl Serialize,
-    name: impl FnOnce() -> String,
-) -> Result<String, Failure> {
-    let unprintable = |error: String| Failure::new(Exit::Failed, format!("cannot print the answer: {error}"));
-    let text = match format {
-        OutputFormat::Json => {
-            serde_json::to_string_pretty(data).map_err(|error| unprintable(error.to_string()))?
-        }
-        OutputFormat::Yaml => {
-            serde_norway::to_string(data).map_err(|error| unprintable(error.to_string()))?
-        }
-        OutputFormat::Name | OutputFormat::Table | OutputFormat::Csv => render::clean_lines(&name()),
-    };
-    Ok(if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" })
-}
-
-pub(crate) fn names(names: impl Iterator<Item = String>) -> String {
-    names.map(|name| name + "\n").collect()
-}
-
-pub(crate) fn full_name(run: &RunSummary) -> String {
-    format!("{}/{}", run.namespace, run.name)
 }

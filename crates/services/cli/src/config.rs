@@ -1,4 +1,4 @@
-//! What a login leaves behind: a file that only its owner can read.
+//! The file that a login writes, which only its owner can read.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Where to, as whom, in which namespace.
+/// The server, the token and the namespace.
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Eq)]
 pub struct Config {
     /// The server's address.
@@ -16,7 +16,7 @@ pub struct Config {
     /// The token for that server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The namespace of commands that name none.
+    /// The default namespace of commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -51,7 +51,7 @@ pub fn is_exposed(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
 }
 
-/// Replaces the file at once, readable by its owner only from its first byte on.
+/// Replaces the file atomically. From its first byte on, only its owner can read it.
 pub fn save(path: &Path, config: &Config) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -1,4 +1,4 @@
-//! `warpyard cost`: one run, once or again and again; or a report, all its pages.
+//! `warpyard cost`: one run, once or repeatedly; or a report with all its pages.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use api_client::{Client, CostFilter, Error};
 use api_types::rest::{CostGrouping, CostReport, RunCostView};
 
 use crate::args::{CostArgs, OutputFormat, SumBy};
-use crate::commands::{names, print};
 use crate::day::today;
 use crate::exit::{Exit, Failure, Output};
+use crate::print::{names, print};
 use crate::session::Session;
-use crate::{money, render_cost};
+use crate::{money, render_cost, wait};
 
 /// The largest page the server gives.
 const PAGE_MAX: u16 = 1_000;
@@ -19,9 +19,9 @@ const PAGE_MAX: u16 = 1_000;
 const PAGES_MAX: usize = 100;
 /// How often a watched cost is asked for; the meter posts every few seconds.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
-/// Failures in a row that are put up with while watching: 30 × 2 s, in which a database restarts.
+/// Failures in a row that are tolerated while watching: 30 × 2 s, in which a database restarts.
 const FAILURES_MAX: u32 = 30;
-/// `show` does not wait longer for a ledger than the server does for a connection to it.
+/// `show` waits for a ledger no longer than the server waits for a connection to it.
 const ASIDE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Runs the command.
@@ -39,7 +39,7 @@ pub async fn cost(session: &Session, format: OutputFormat, args: &CostArgs) -> R
     })
 }
 
-/// The run's cost, or nothing: no ledger, no answer in time, no right.
+/// The run's cost; `None` without a ledger, an answer in time, or the right to see it.
 pub async fn if_known(client: &Client, namespace: &str, name: &str) -> Option<RunCostView> {
     tokio::time::timeout(ASIDE_TIME_MAX, client.run_cost(namespace, name)).await.ok()?.ok()
 }
@@ -99,7 +99,7 @@ async fn watch(
         match client.run_cost(namespace, name).await {
             Ok(view) => {
                 failures = 0;
-                // Whoever reads may have seen enough.
+                // The reader of stdout may have seen enough.
                 if screen.show(format, &view)?.is_err() || is_over(client, &view).await? {
                     return Ok(Output::data("").note(run_remarks(&view)));
                 }
@@ -114,14 +114,14 @@ async fn watch(
     }
 }
 
-/// What was shown last, to be drawn over on a terminal.
+/// The last output, which is redrawn on a terminal.
 struct Screen {
     redraws: bool,
     lines: usize,
 }
 
 impl Screen {
-    /// Shows it; the inner error is that nobody reads any more.
+    /// Shows a view; the inner error means that stdout is closed.
     fn show(&mut self, format: OutputFormat, view: &RunCostView) -> Result<std::io::Result<()>, Failure> {
         let text = match format {
             OutputFormat::Json => serde_json::to_string(view)
@@ -142,7 +142,7 @@ impl Screen {
     }
 }
 
-/// Nothing grows any more, and the run is over or gone.
+/// Whether the cost grows no more, and the run is over or gone.
 async fn is_over(client: &Client, view: &RunCostView) -> Result<bool, Failure> {
     if !money::is_zero(&view.total.per_hour) {
         return Ok(false);
@@ -157,13 +157,13 @@ async fn is_over(client: &Client, view: &RunCostView) -> Result<bool, Failure> {
 
 fn is_passing(error: &Error) -> bool {
     match error {
-        Error::Transport { .. } => true,
-        Error::Problem(problem) => problem.status == 503 && problem.code != "NoLedger",
-        _ => false,
+        // There is no ledger, and waiting does not help.
+        Error::Problem(problem) if problem.code == "NoLedger" => false,
+        error => wait::is_passing(error),
     }
 }
 
-/// What is asked: see the help of [`crate::args::Command::Cost`] for when a namespace is.
+/// The question to the server. The help of [`crate::args::Command::Cost`] says when it names a namespace.
 fn filter(namespace: Option<&str>, args: &CostArgs) -> CostFilter {
     let by = args.by.unwrap_or(if args.queue.is_some() { SumBy::Queue } else { SumBy::Run });
     let shows_names = matches!(by, SumBy::Run | SumBy::User | SumBy::Namespace) || args.user.is_some();
@@ -181,6 +181,7 @@ fn filter(namespace: Option<&str>, args: &CostArgs) -> CostFilter {
     }
 }
 
+/// Converts to the API's type: clap can derive values only for a type of this crate.
 fn grouping(by: SumBy) -> CostGrouping {
     match by {
         SumBy::Run => CostGrouping::Run,
@@ -192,7 +193,7 @@ fn grouping(by: SumBy) -> CostGrouping {
     }
 }
 
-/// The server's hint in the words of the command line.
+/// Replaces the server's hint by one about the command line.
 fn names_hidden(failure: Failure, args: &CostArgs) -> Failure {
     if args.queue.is_some() && args.all_namespaces && failure.exit == Exit::Auth {
         return failure
@@ -201,7 +202,7 @@ fn names_hidden(failure: Failure, args: &CostArgs) -> Failure {
     failure
 }
 
-/// What the table is about, and what it leaves open.
+/// The footer: the subject of the table, and remarks on gaps.
 fn footer(report: &CostReport, filter: &CostFilter) -> String {
     let mut text = format!("{} to {} (UTC)", report.since, report.until);
     let parts = [("namespace", &filter.namespace), ("queue", &filter.queue), ("user", &filter.user)];
@@ -210,7 +211,7 @@ fn footer(report: &CostReport, filter: &CostFilter) -> String {
     }
     let mut text = crate::render::clean(&text) + ".\n";
     if report.items.iter().any(|row| row.key.is_none()) {
-        text.push_str("`-` has no such name: nodes that nobody held, or pods outside of runs and queues.\n");
+        text.push_str("`-` is use without a name: idle nodes, or pods outside runs and queues.\n");
     }
     if report.continue_token.is_some() {
         text.push_str(&there_is_more());
@@ -219,7 +220,7 @@ fn footer(report: &CostReport, filter: &CostFilter) -> String {
 }
 
 fn run_remarks(view: &RunCostView) -> String {
-    // A run that has used nothing lacks no price.
+    // A run that has used nothing needs no price.
     render_cost::so_far(view)
         .map(|_| render_cost::remarks(view.currency.as_deref(), &view.total))
         .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Days as people name them. Days are UTC, as on the bill.
+//! Days on the command line. Days are UTC, as on the bill.
 
 use std::str::FromStr;
 
@@ -6,19 +6,19 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-/// The longest look back: more than any report holds.
+/// The most days to look back: more than a report may cover.
 const DAYS_AGO_MAX: i32 = 36_600;
 
-/// A day, or a stretch of which the first or last day is meant.
+/// A day, or a period that stands for its first or last day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DaySpec {
     /// `2026-11-01`.
     Day(Date),
-    /// `2026-11`, by its first day.
+    /// `2026-11`, stored as its first day.
     Month(Date),
-    /// `7d`: so many days ago.
+    /// `7d`: this many days ago.
     Ago(i32),
-    /// `month`: the one we are in.
+    /// `month`: the current month.
     ThisMonth,
 }
 
@@ -28,7 +28,7 @@ pub struct Error(String);
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "`{}` is no day: write 2026-11-01, 2026-11, 7d (seven days ago), today or month", self.0)
+        write!(f, "`{}` is not a day: write 2026-11-01, 2026-11, 7d (seven days ago), today or month", self.0)
     }
 }
 

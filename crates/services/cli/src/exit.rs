@@ -10,21 +10,21 @@ use api_types::rest::Problem;
 pub enum Exit {
     /// All went well.
     Ok = 0,
-    /// It did not; also: a run that was waited for failed or was stopped.
+    /// The command failed, or the awaited run failed or was stopped.
     Failed = 1,
     /// The command line, the job file or another input is wrong.
     Usage = 2,
-    /// There is no such thing.
+    /// The object does not exist.
     NotFound = 3,
     /// Not logged in, or not allowed.
     Auth = 4,
     /// It exists already, or changed meanwhile.
     Conflict = 5,
-    /// A quota or budget is used up.
+    /// A `ResourceQuota` of Kubernetes refuses the run.
     Quota = 6,
     /// The run can never be scheduled as it is.
     Never = 7,
-    /// What was waited for did not happen in time.
+    /// The wait took too long.
     TimedOut = 124,
     /// Ctrl-C.
     Interrupted = 130,
@@ -36,7 +36,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What a command prints, and how it ends.
+/// The output and the exit code of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// Data.
@@ -48,12 +48,12 @@ pub struct Output {
 }
 
 impl Output {
-    /// Data, and all is well.
+    /// Data, with exit code 0.
     pub fn data(stdout: impl Into<String>) -> Self {
         Self { stdout: stdout.into(), stderr: String::new(), exit: Exit::Ok }
     }
 
-    /// The same, with a word beside the data.
+    /// The same, with a note on stderr.
     #[must_use]
     pub fn note(mut self, stderr: impl Into<String>) -> Self {
         self.stderr.push_str(&stderr.into());
@@ -85,7 +85,7 @@ impl Failure {
         self
     }
 
-    /// As it is printed.
+    /// The output that is printed.
     pub fn into_output(self) -> Output {
         let hint = self.hint.map(|hint| format!("\nhint: {hint}\n")).unwrap_or_default();
         let stderr = crate::render::clean_lines(&format!("error: {}\n{hint}", self.message));
@@ -111,7 +111,7 @@ impl From<api_client::Error> for Failure {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         let exit = match (problem.status, problem.code.as_str()) {
-            (_, "QuotaExceeded" | "BudgetExceeded") => Exit::Quota,
+            (_, Problem::QUOTA_EXCEEDED) => Exit::Quota,
             (_, "NoSuchRoute" | "NoSuchMethod") => Exit::Failed,
             (401 | 403, _) => Exit::Auth,
             (404, _) => Exit::NotFound,
@@ -144,7 +144,7 @@ mod tests {
         for (status, code, exit) in [
             (401, "Unauthorized", Exit::Auth),
             (403, "Forbidden", Exit::Auth),
-            (403, "QuotaExceeded", Exit::Quota),
+            (403, Problem::QUOTA_EXCEEDED, Exit::Quota),
             (404, "NotFound", Exit::NotFound),
             (404, "NoSuchRoute", Exit::Failed),
             (409, "AlreadyExists", Exit::Conflict),

@@ -1,4 +1,4 @@
-//! Reading job files, with errors that name the line and what to write instead.
+//! Reads job files, with errors that name the line and a correction.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,7 +7,7 @@ use api_types::JobFile;
 
 use crate::exit::{Exit, Failure};
 
-/// The largest job file; the server takes no larger one.
+/// The largest job file that the server accepts.
 const BYTES_MAX: u64 = 256 * 1024;
 
 /// The JSON Schema of the job file, as `warpyard schema` prints it.
@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> Result<JobFile, Failure> {
 /// Parses a job file and checks that it makes sense.
 pub fn parse(source: &str, text: &str) -> Result<JobFile, Failure> {
     let job_file: JobFile = serde_norway::from_str(text).map_err(|error| not_understood(source, &error))?;
-    // The server compiles it again, with its own default image; this finds mistakes without it.
+    // The server compiles it again, with its own default image; this finds mistakes without the server.
     job_file
         .compile("image")
         .map_err(|error| Failure::new(Exit::Usage, format!("{source}: {error}")).hint(SCHEMA_HINT))?;
@@ -51,7 +51,7 @@ const SCHEMA_HINT: &str = "`warpyard schema` prints every field with its meaning
 
 fn not_understood(source: &str, error: &serde_norway::Error) -> Failure {
     let text = error.to_string();
-    // The place is said first, as compilers do, and not again at the end.
+    // The place comes first, as in compilers' errors, and is not repeated at the end.
     let message = text.split(" at line ").next().unwrap_or(&text);
     let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
     let hint = suggestion(message).unwrap_or_else(|| SCHEMA_HINT.to_owned());
@@ -63,13 +63,13 @@ fn suggestion(message: &str) -> Option<String> {
     let rest = message.split_once("unknown field ").map(|(_, rest)| rest)?;
     let mut quoted = rest.split('`').skip(1).step_by(2);
     let unknown = quoted.next()?;
-    // Of equally near ones, what was written is more likely the beginning of a word than another word.
+    // Among equally near fields, prefer one that begins with the written text.
     let (distance, _, field) =
         quoted.map(|field| (distance(unknown, field), !field.starts_with(unknown), field)).min()?;
     (distance <= 2).then(|| format!("did you mean `{field}`?"))
 }
 
-/// How many letters must be added, removed or changed (Levenshtein).
+/// The Levenshtein distance: how many letters must be added, removed or changed.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_place_and_what_to_do() {
         insta::assert_snapshot!(error("run: x\ngpu: 8\n"), @r"
-        error: job.yaml:2:1: unknown field `gpu`, expected one of `name`, `gpus`, `nodes`, `time`, `checkpoints`, `spot`, `maxPrice`, `deadline`, `grace`, `retries`, `failOn`, `minNodes`, `queue`, `priority`, `image`, `setup`, `run`, `env`, `cpu`, `memory`, `annotations`
+        error: job.yaml:2:1: unknown field `gpu`, expected one of `name`, `gpus`, `nodes`, `time`, `checkpoints`, `spot`, `maxPrice`, `deadline`, `grace`, `startDeadline`, `retries`, `failOn`, `minNodes`, `queue`, `priority`, `image`, `setup`, `run`, `env`, `cpu`, `memory`, `annotations`
 
         hint: did you mean `gpus`?
         ");
@@ -161,9 +161,10 @@ mod tests {
         );
     }
 
-    /// What is no job file.
+    /// A file that is not a job file.
     const PRICES: &str = "prices.yaml";
     const MACHINE_TYPES: [&str; 2] = ["machine-type.yaml", "machine-type-fake.yaml"];
+    const BUYING_POLICY: &str = "buying-policy.yaml";
 
     fn example(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples").join(name)
@@ -175,7 +176,8 @@ mod tests {
         for entry in std::fs::read_dir(example("")).expect("examples/ exists") {
             let path = entry.expect("readable").path();
             let is_yaml = path.extension().is_some_and(|extension| extension == "yaml");
-            let is_another_kind = path.ends_with(PRICES) || MACHINE_TYPES.iter().any(|it| path.ends_with(it));
+            let others = [PRICES, BUYING_POLICY].into_iter().chain(MACHINE_TYPES);
+            let is_another_kind = others.into_iter().any(|name| path.ends_with(name));
             if is_yaml && !is_another_kind {
                 let job =
                     super::read(&path).unwrap_or_else(|failure| panic!("{}", failure.into_output().stderr));
@@ -184,6 +186,17 @@ mod tests {
             }
         }
         assert!(count >= 2, "there are examples");
+    }
+
+    #[test]
+    fn the_example_of_a_buying_policy_is_one_and_nothing_in_it_is_ignored() {
+        let text = std::fs::read_to_string(example(BUYING_POLICY)).unwrap();
+        let read: serde_json::Value = serde_norway::from_str(&text).unwrap();
+        let policy: api_types::BuyingPolicy = serde_json::from_value(read.clone()).unwrap();
+        let mut written = serde_json::to_value(&policy).unwrap();
+        written["spec"].as_object_mut().unwrap().remove("paused");
+        assert_eq!(written, read);
+        assert_eq!(policy.metadata.name.as_deref(), Some(api_types::buying_policy::BUYING_POLICY_NAME));
     }
 
     #[test]

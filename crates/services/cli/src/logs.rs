@@ -1,60 +1,27 @@
-//! `warpyard logs`: what members print, once, or again and again.
+//! `warpyard logs`: the logs of members, once or repeatedly.
 
 use std::io::Write;
-use std::str::FromStr;
 use std::time::Duration;
 
-use api_client::{Client, Error, LogFilter};
-use api_types::duration;
+use api_client::{Client, LogFilter};
 use api_types::logs::RunLogs;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::args::{LogsArgs, OutputFormat};
-use crate::commands::print;
 use crate::exit::{Exit, Failure, Output};
+use crate::print::print;
 use crate::render_logs::Printer;
 use crate::session::Session;
+use crate::wait::is_passing;
 
-/// How often what is followed is asked for: each time costs the cluster one request for each member.
+/// How often new lines are asked for: each time costs the cluster one request per member.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Failures in a row that are put up with while following: 30 × 2 s, in which a server restarts.
+/// Failures in a row that are tolerated while following: 30 × 2 s, in which a server restarts.
 const FAILURES_MAX: u32 = 30;
-/// The most lines of each member between two looks: the most that the server gives.
+/// The most lines of each member in one answer: the server's maximum.
 const FOLLOWED_LINES_MAX: u16 = 10_000;
-/// Lines may come so much later than their time says: machines have clocks of their own.
+/// How much later than its time a line may arrive: machines have clocks of their own.
 const LATE_SECONDS: i64 = 10;
-
-/// From when on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SinceSpec {
-    /// So many seconds ago.
-    Ago(i64),
-    /// After this.
-    At(Timestamp),
-}
-
-impl FromStr for SinceSpec {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let at = |_| text.parse().map(Self::At);
-        duration::parse_seconds(text)
-            .map(Self::Ago)
-            .or_else(at)
-            .map_err(|_| format!("`{text}` is no time: write 10m, 2h30m or 2026-11-01T10:00:00Z"))
-    }
-}
-
-impl SinceSpec {
-    fn resolve(self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::Ago(seconds) => {
-                now.saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN)
-            }
-            Self::At(at) => at,
-        }
-    }
-}
 
 /// Runs the command.
 pub async fn logs(session: &Session, format: OutputFormat, args: &LogsArgs) -> Result<Output, Failure> {
@@ -100,7 +67,7 @@ async fn follow(
             Ok(logs) => {
                 failures = 0;
                 eprint!("{}", printer.notes(&logs));
-                // Whoever reads may have seen enough. What was printed last may come after the end is known.
+                // The reader of stdout may have seen enough. The last lines may arrive after the end is known.
                 if show(&mut printer, format, &logs)?.is_err() || was_over {
                     return Ok(Output::data(""));
                 }
@@ -121,7 +88,7 @@ async fn follow(
     }
 }
 
-/// Shows what is new; the inner error is that nobody reads any more.
+/// Shows new lines; the inner error means that stdout is closed.
 fn show(printer: &mut Printer, format: OutputFormat, logs: &RunLogs) -> Result<std::io::Result<()>, Failure> {
     let text = match format {
         OutputFormat::Json => {
@@ -138,36 +105,4 @@ fn show(printer: &mut Printer, format: OutputFormat, logs: &RunLogs) -> Result<s
     };
     let mut out = std::io::stdout().lock();
     Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
-}
-
-fn is_passing(error: &Error) -> bool {
-    match error {
-        Error::Transport { .. } => true,
-        Error::Problem(problem) => problem.status == 503,
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-
-    use super::SinceSpec;
-
-    #[test]
-    fn since_is_a_time_or_so_long_ago() {
-        let now: Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");
-        for (text, expect) in [
-            ("10m", "2026-01-01T11:50:00Z"),
-            ("1d12h", "2025-12-31T00:00:00Z"),
-            ("2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z"),
-            ("2026-01-01T10:00:00.5+01:00", "2026-01-01T09:00:00.5Z"),
-        ] {
-            let since: SinceSpec = text.parse().expect(text);
-            assert_eq!(since.resolve(now).to_string(), expect);
-        }
-        for text in ["", "yesterday", "10", "2026-01-01"] {
-            assert!(text.parse::<SinceSpec>().is_err(), "{text}");
-        }
-    }
 }

@@ -12,7 +12,7 @@ async fn main() -> ExitCode {
     // Wrong usage ends here with 2.
     let cli = Cli::parse();
     let Output { stdout, stderr, exit } = cli::commands::run(cli).await.unwrap_or_else(Failure::into_output);
-    // Whoever reads may have seen enough (`warpyard ls | head`); that is no failure.
+    // The reader of stdout may have seen enough (`warpyard ls | head`); that is no failure.
     let _ = std::io::stdout().write_all(stdout.as_bytes());
     let _ = std::io::stderr().write_all(stderr.as_bytes());
     exit.into()

@@ -1,26 +1,26 @@
-//! Money and GPU time as people read them. Rounded only here: sums are the server's.
+//! Formats money and GPU time for people. In the CLI only this rounds: the server makes the sums.
 
 use rust_decimal::{Decimal, RoundingStrategy};
 
-use crate::render::clean;
+use crate::text::clean;
 
-/// With two decimals; what is more than nothing never looks like nothing.
+/// With two decimals; an amount above zero never looks like zero.
 pub fn rounded(amount: &str) -> String {
     let Ok(amount) = amount.parse::<Decimal>() else { return clean(amount) };
     let rounded = amount.round_dp_with_strategy(2, RoundingStrategy::MidpointNearestEven);
     if rounded.is_zero() && amount > Decimal::ZERO {
         return "<0.01".to_owned();
     }
-    // A tiny negative is shown as nothing, and nothing has no sign.
+    // A tiny negative amount is shown as zero, without a sign.
     format!("{:.2}", if rounded.is_zero() { Decimal::ZERO } else { rounded })
 }
 
-/// Whether it is exactly nothing.
+/// Whether it is exactly zero.
 pub fn is_zero(amount: &str) -> bool {
     amount.parse::<Decimal>().is_ok_and(|amount| amount.is_zero())
 }
 
-/// As a number to compare and to draw with.
+/// As a number to compare and to draw.
 pub fn number(amount: &str) -> Decimal {
     amount.parse().unwrap_or_default()
 }

@@ -1,12 +1,13 @@
-//! Data as people read it. Pure: the time is an argument.
+//! Renders data for people. Pure: the time is an argument.
 
 use api_types::RunPhase;
 use api_types::price_sheet::Spend;
 use api_types::rest::{QueueView, RunSummary, Why};
-use api_types::run::Reason;
+use api_types::run::{Reason, WaitNature};
 use comfy_table::{CellAlignment, Table, presets};
 use jiff::Timestamp;
 
+pub use crate::text::{clean, clean_lines};
 use crate::{money, render_board};
 
 /// `warpyard ls`; with namespaces if the list has several.
@@ -82,7 +83,7 @@ pub fn why(why: &Why, now: Timestamp) -> String {
     text
 }
 
-/// GPUs as people say them: members × GPUs of each, and the type.
+/// GPUs as members × GPUs of each, with the type.
 pub fn gpus(members: u32, each: u32, gpu_type: Option<&str>) -> String {
     let count = match (members, each) {
         (_, 0) => format!("{members}×0"),
@@ -95,21 +96,6 @@ pub fn gpus(members: u32, each: u32, gpu_type: Option<&str>) -> String {
 /// `1 GPU`, `2 GPUs`.
 pub(crate) fn counted(number: u64, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
-}
-
-/// Text without what could steer a terminal.
-pub fn clean(text: &str) -> String {
-    text.chars().map(|letter| if is_unsafe(letter) { '\u{fffd}' } else { letter }).collect()
-}
-
-/// The same for text of several lines.
-pub fn clean_lines(text: &str) -> String {
-    text.chars().map(|letter| if is_unsafe(letter) && letter != '\n' { '\u{fffd}' } else { letter }).collect()
-}
-
-/// Control characters, and those that turn the direction of writing around.
-fn is_unsafe(letter: char) -> bool {
-    letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 pub(crate) fn labelled(label: &str, value: &str) -> String {
@@ -126,48 +112,29 @@ fn how_it_fares(why: &Why) -> String {
         }
         RunPhase::Starting => format!(" ✓ every member has a node; {} of {all} run\n", counts.running),
         RunPhase::Running => format!(" ✓ {} of {all} members run\n", counts.running + counts.succeeded),
-        RunPhase::Succeeded => " ✓ every member ended well\n".to_owned(),
+        RunPhase::Succeeded => " ✓ every member succeeded\n".to_owned(),
         RunPhase::Failed => format!(
             " ✗ {}\n",
             message.unwrap_or_else(|| format!("{} of {all} members failed", counts.failed))
         ),
         RunPhase::Stopped => format!(" ✗ {}\n", message.unwrap_or_else(|| "somebody stopped it".to_owned())),
-        RunPhase::Paused => " … paused: `warpyard resume` lets it go on\n".to_owned(),
+        RunPhase::Paused => " … paused: `warpyard resume` continues it\n".to_owned(),
     }
 }
 
 pub(crate) fn reason_line(reason: &Reason) -> String {
     let never = if reason.never { " (waiting will not help)" } else { "" };
-    // Room is on its way: that is no obstacle.
-    let is_coming = matches!(reason.code.as_str(), "ReclaimsAt" | "AwaitsVictims" | "MachinesComing");
-    let mark = if is_coming { "→" } else { "✗" };
-    format!(" {mark} {:<9} {}{never}\n", topic(&reason.code), clean(&reason.message))
+    // Room is on its way, so this is no obstacle.
+    let mark = match reason.nature {
+        Some(WaitNature::Time | WaitNature::Coming) => "→",
+        _ => "✗",
+    };
+    format!(" {mark} {:<9} {}{never}\n", topic(reason.topic.as_ref(), &reason.code), clean(&reason.message))
 }
 
-/// What a reason is about, in a word; codes of a newer server are shown as they are.
-pub(crate) fn topic(code: &str) -> String {
-    let topic = match code {
-        "QuotaExceeded" | "LendingReserve" => "quota",
-        "BudgetExceeded" | "OutOfBudget" => "budget",
-        "NotEnoughGpus" | "NoSuchGpuType" | "TooLargeForAnyNode" | "NoDeviceWithRoom" => "gpus",
-        "NotEnoughCpu" => "cpu",
-        "NodesRefused" => "nodes",
-        "NoRoomTogether" | "CannotSpread" => "topology",
-        "Neighbours" => "pods",
-        "PowerCapped" => "power",
-        "MachinesComing" | "NoMachines" => "machines",
-        "MembersMissing" | "MembersDisagree" | "Gated" | "AtMembersMax" => "members",
-        "Unsupported" | "TermsContradict" => "request",
-        "BehindBlocked" | "KeepsDeadline" | "WouldDelay" => "order",
-        "AwaitsVictims" | "GaveUp" => "room",
-        "ReclaimsAt" => "reclaim",
-        "GivesWay" => "gave way",
-        "QueueUnknown" | "QueueNotOpen" | "NoQueue" | "SeveralQueues" | "QueueCycle" | "QueueTooDeep" => {
-            "queue"
-        }
-        other => return clean(other),
-    };
-    topic.to_owned()
+/// The topic of a reason; one without a topic is shown by its code.
+pub(crate) fn topic(topic: Option<&String>, code: &str) -> String {
+    clean(topic.map_or(code, String::as_str))
 }
 
 fn why_short(run: &RunSummary) -> String {
@@ -177,7 +144,7 @@ fn why_short(run: &RunSummary) -> String {
     }
 }
 
-/// Where the run is, or goes because somebody asked.
+/// The state of the run, or the one that was requested for it.
 pub(crate) fn state(run: &RunSummary) -> String {
     match (run.phase, run.stop, run.pause) {
         (phase, _, _) if phase.is_final() => format!("{phase:?}"),
@@ -209,13 +176,13 @@ pub(crate) fn queue_gpus(queue: &QueueView) -> String {
     if parts.is_empty() { none() } else { parts.join(", ") }
 }
 
-/// Rows of text, cleaned, with three blanks between columns.
+/// Rows of cleaned text, with three blanks between columns.
 pub(crate) fn table(header: Vec<&str>, rows: impl Iterator<Item = Vec<String>>) -> String {
     let header = header.into_iter().map(str::to_owned).collect();
     aligned_table(header, rows, &[])
 }
 
-/// The same; numbers stand in the columns that are `right`.
+/// The same; columns in `right` are right-aligned.
 pub(crate) fn aligned_table(
     header: Vec<String>,
     rows: impl Iterator<Item = Vec<String>>,
@@ -247,7 +214,7 @@ pub(crate) fn between(from: &str, to: &str) -> String {
     }
 }
 
-/// A duration by its largest unit, or two of them while the number is small, as kubectl writes ages.
+/// A duration in its largest unit, or in two units if the number is small, like kubectl's ages.
 pub(crate) fn period(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);

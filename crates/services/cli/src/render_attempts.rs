@@ -1,5 +1,5 @@
-//! The attempts of a run as a table, one row each; rows in which nothing happened but an interruption that cost nothing
-//! are told together. Pure: the time is an argument.
+//! The attempts of a run as a table, one row each. Attempts that only had an interruption without loss share a
+//! row. Pure: the time is an argument.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use jiff::Timestamp;
 
 use crate::render::{counted, gpus, none, period, table as plain_table};
 
-/// So many uneventful attempts in a row are one row.
+/// At least this many uneventful attempts in a row share a table row.
 const TOGETHER_MIN: usize = 3;
 
-/// The table; `None` if there is no more to say than that the run went on.
+/// The table; `None` if the run simply went on.
 pub fn table(view: &RunView, now: Timestamp) -> Option<String> {
     let is_story = |attempt: &Attempt| match attempt.outcome {
         None => attempt.told_at.is_some(),
@@ -41,11 +41,11 @@ pub fn table(view: &RunView, now: Timestamp) -> Option<String> {
     Some(plain_table(header, rows))
 }
 
-/// An attempt, with what is said of it elsewhere.
+/// An attempt, with the facts about it from other fields.
 struct Told<'a> {
     attempt: &'a Attempt,
     gpus: String,
-    /// The step that it began from, or was asked to.
+    /// The step that it began from, or was asked to begin from.
     from: Option<u64>,
     /// How long it ran; absent before it started.
     seconds: Option<i64>,
@@ -54,7 +54,7 @@ struct Told<'a> {
 impl<'a> Told<'a> {
     fn of(attempt: &'a Attempt, view: &RunView, now: Timestamp) -> Self {
         let run = &view.summary;
-        // Records of old have no number: they had all of the run's.
+        // Old records have no number: they had all of the run's members.
         let members = if attempt.members == 0 { run.members } else { attempt.members };
         let loads = view.progress.as_ref().map(|progress| progress.loads.as_slice()).unwrap_or_default();
         let loaded = loads.iter().rev().find(|load| load.attempt == attempt.number).map(|load| load.step);
@@ -69,14 +69,14 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Whether all there is to say is that it was interrupted, and that this cost nothing.
+    /// Whether it was only interrupted, without loss.
     fn is_uneventful(&self) -> bool {
         self.attempt.outcome == Some(AttemptOutcome::Interrupted)
             && self.attempt.lost.is_some_and(|lost| lost.steps == 0)
     }
 }
 
-/// Rows: uneventful attempts of the same size that follow each other, or one attempt.
+/// Groups for rows: consecutive uneventful attempts of the same size, or one attempt.
 fn together<'a, 'b>(story: &'a [Told<'b>]) -> Vec<&'a [Told<'b>]> {
     let alike = |a: &Told<'_>, b: &Told<'_>| a.is_uneventful() && b.is_uneventful() && a.gpus == b.gpus;
     story
@@ -147,15 +147,15 @@ fn ended(group: &[Told<'_>], now: Timestamp) -> String {
     }
 }
 
-/// `12 times interrupted: SpotNotice 10, Preempted 2`, the most frequent first.
+/// `interrupted 12 times: SpotNotice 10, Preempted 2`, the most frequent first.
 fn interruptions(group: &[Told<'_>]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for told in group {
         *counts.entry(told.attempt.reason.as_deref().unwrap_or("Unknown")).or_default() += 1;
     }
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    // Stable: reasons as frequent as each other stay in the order of their names.
+    // Stable: equally frequent reasons stay in the order of their names.
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let counts: Vec<String> = counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-    format!("{} times interrupted: {}", group.len(), counts.join(", "))
+    format!("interrupted {} times: {}", group.len(), counts.join(", "))
 }

@@ -1,4 +1,4 @@
-//! The line as people read it: one run's place in it, and the board. Pure: the time is an argument.
+//! Renders a run's place in the line, and the board. Pure: the time is an argument.
 
 use api_types::outlook::{Outlook, StartForecast};
 use api_types::rest::{Board, BoardQueue, BoardRun};
@@ -6,16 +6,16 @@ use jiff::Timestamp;
 
 use crate::render::{aligned_table, clean, counted, none, period, queue_gpus, since, topic};
 
-/// Bars are so wide; one sign is 10 %.
+/// The width of bars; one sign is 10 %.
 const BAR_WIDTH: u32 = 10;
-/// A forecast that is older than this says so.
+/// A forecast older than this is shown with its age.
 const YOUNG_SECONDS: i64 = 15;
 
-/// What `warpyard why` adds for a run that waits.
+/// The lines that `warpyard why` adds for a waiting run.
 pub fn outlook(outlook: &Outlook, now: Timestamp) -> String {
     let mut lines: Vec<_> = place(outlook).map(|place| ("place", place)).into_iter().collect();
     match &outlook.forecast {
-        None => lines.push(("start", "being worked out; ask again in a moment".to_owned())),
+        None => lines.push(("start", "not ready yet; ask again in a moment".to_owned())),
         Some(forecast) => {
             lines.push(("start", start(forecast) + &age(forecast, now)));
             let offers: Vec<String> =
@@ -47,12 +47,11 @@ pub fn board(board: &Board, now: Timestamp) -> String {
     text
 }
 
-/// What is said beside the board, of which up to `limit` runs were asked for. That nothing waits is said only if that is
-/// so: among jobs that are not shown may be some of the caller's, such as pods without a run.
+/// The note below the board, for which up to `limit` runs were asked for. It says that nothing waits only if
+/// that is certain: jobs that are not shown may include some of the caller's, such as pods without a run.
 pub fn note(board: &Board, limit: u16) -> String {
     if board.planned_at.is_none() {
-        return "The scheduler does not answer: runs are by age, and nobody knows when they start.\n"
-            .to_owned();
+        return "The scheduler does not answer: runs are sorted by age, without forecasts.\n".to_owned();
     }
     let shown = board.runs.len() as u64;
     let hidden = u64::from(board.jobs_waiting).saturating_sub(shown);
@@ -95,11 +94,11 @@ fn run_row(run: &BoardRun, now: Timestamp) -> Vec<String> {
         since(&run.created_at, now),
         placed.map_or_else(none, |outlook| counted(outlook.gpus_ahead, "GPU")),
         forecast.map_or_else(none, start),
-        run.reason.as_deref().map_or_else(none, topic),
+        run.reason.as_ref().map_or_else(none, |code| topic(run.topic.as_ref(), code)),
     ]
 }
 
-/// Who cannot start as it is has no place.
+/// The place of a run; one that cannot start as it is has none.
 fn place(outlook: &Outlook) -> Option<String> {
     if is_stuck(outlook) {
         return None;
@@ -109,13 +108,13 @@ fn place(outlook: &Outlook) -> Option<String> {
     Some(format!("{place} of {jobs}, {gpus} ahead"))
 }
 
-/// Whether it is known that no time is long enough: something else must change.
+/// Whether waiting is known not to help: something else must change.
 fn is_stuck(outlook: &Outlook) -> bool {
     let is_never = |it: &StartForecast| it.p50_seconds.is_none() && it.not_within_seconds.is_none();
     outlook.forecast.as_ref().is_some_and(is_never)
 }
 
-/// From as likely later as sooner to one in ten later; or that no start is foreseen.
+/// The forecast from p50 to p90; or that no start is foreseen.
 fn start(forecast: &StartForecast) -> String {
     let (Some(p50_seconds), Some(p90_seconds)) = (forecast.p50_seconds, forecast.p90_seconds) else {
         let within =

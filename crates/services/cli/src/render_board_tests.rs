@@ -61,7 +61,7 @@ fn a_run_that_waits_has_a_place_a_start_and_ways_to_start_now() {
     ");
     insta::assert_snapshot!(outlook(&waits(None), now()), @r"
      → place     3rd of 12 jobs, 96 GPUs ahead
-     → start     being worked out; ask again in a moment
+     → start     not ready yet; ask again in a moment
     ");
 }
 
@@ -122,6 +122,7 @@ fn run(name: &str, outlook: Option<Outlook>) -> BoardRun {
         gpus: 32,
         created_at: "2026-01-01T12:00:00Z".to_owned(),
         reason: Some("QuotaExceeded".to_owned()),
+        topic: Some("quota".to_owned()),
         outlook,
     }
 }

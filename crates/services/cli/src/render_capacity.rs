@@ -1,6 +1,9 @@
-//! Machines as people read them: what is being bought, for whom and why, and what was bought. Pure: the time is an argument.
+//! Renders machines: those being bought, for which run and why, and those bought. Pure: the time is an
+//! argument.
 
-use api_types::capacity::{BoughtMachines, CapacityView, GangName, LaunchView, OrderedMachines, RefusedView};
+use api_types::capacity::{
+    BoughtMachines, CapacityView, GangName, LaunchView, OrderedMachines, RefusedView, SpendingView,
+};
 use jiff::Timestamp;
 
 use crate::money::rounded;
@@ -21,10 +24,16 @@ pub fn capacity(view: &CapacityView, now: Timestamp) -> String {
         let header = ["MACHINES", "BOUGHT", "COUNT", "STARTING", "BUSY", "IDLE", "LEAVING", "PER HOUR"];
         parts.push(table(&header, machines.iter().map(machines_row), &[2, 3, 4, 5, 6, 7]));
     }
+    if let Some(SpendingView { machines, most_machines, per_hour, most_per_hour }) = &view.spending {
+        let (per_hour, most) = (rounded(per_hour), rounded(most_per_hour));
+        parts.push(format!(
+            "{machines} of at most {most_machines} machines, {per_hour} of at most {most} an hour.\n"
+        ));
+    }
     parts.join("\n")
 }
 
-/// What is said beside it, of which up to `limit` launches and refusals were asked for.
+/// The note below the table, for which up to `limit` launches and refusals were asked for.
 pub fn note(view: &CapacityView, limit: u16) -> String {
     let mut lines = Vec::new();
     let nothing_bought = view.buying.is_empty() && view.buying_in_all == 0;
@@ -53,7 +62,7 @@ pub fn note(view: &CapacityView, limit: u16) -> String {
         lines.push(format!("{launches} and {refusals} are not shown; {why}"));
     }
     if lines.is_empty() && nothing_bought && view.refused.is_empty() {
-        lines.push("Nothing is being bought, and nobody waits for machines".to_owned());
+        lines.push("Nothing is being bought, and no run waits for machines".to_owned());
     }
     lines.into_iter().map(|line| line + ".\n").collect()
 }
@@ -85,7 +94,7 @@ fn machines_row(machines: &BoughtMachines) -> Vec<String> {
     row
 }
 
-/// The run if there is one: that is what people submitted.
+/// The run's name if there is a run: that is what people submitted.
 fn gang(gang: &GangName) -> String {
     format!("{}/{}", gang.namespace, gang.run.as_ref().unwrap_or(&gang.name))
 }
@@ -97,7 +106,7 @@ fn ordered(machines: &OrderedMachines) -> String {
     format!("{count} × {machine_type} {capacity_type} in {zone}{within}")
 }
 
-/// Machines may take longer than they should.
+/// The time until machines should be ready; it may be over.
 fn ready_in(ready_by: &str, now: Timestamp) -> String {
     let due = ready_by.parse::<Timestamp>();
     match due.map(|due| now.as_second() - due.as_second()) {

@@ -1,4 +1,6 @@
-use api_types::capacity::{BoughtMachines, CapacityView, GangName, LaunchView, OrderedMachines, RefusedView};
+use api_types::capacity::{
+    BoughtMachines, CapacityView, GangName, LaunchView, OrderedMachines, RefusedView, SpendingView,
+};
 use jiff::Timestamp;
 
 use super::{capacity, note};
@@ -55,6 +57,12 @@ fn view() -> CapacityView {
         refused_in_all: 1,
         from_pools: 0,
         machines: Some(vec![machines]),
+        spending: Some(SpendingView {
+            machines: 12,
+            most_machines: 16,
+            per_hour: "352.800000".to_owned(),
+            most_per_hour: "500".to_owned(),
+        }),
     }
 }
 
@@ -70,6 +78,8 @@ fn what_is_bought_refused_and_there_are_tables() {
 
     MACHINES   BOUGHT   COUNT   STARTING   BUSY   IDLE   LEAVING   PER HOUR
     h100       spot        12          3      8      1         0     352.80
+
+    12 of at most 16 machines, 352.80 of at most 500.00 an hour.
     ");
     assert_eq!(capacity(&CapacityView::default(), now()), "");
 }
@@ -86,7 +96,7 @@ fn what_is_not_shown_is_said() {
     1 gang of one waits for a pool of Karpenter to buy a node.
     1 launch and 2 refusals are not shown; --limit shows more of those that you may see.
     ");
-    insta::assert_snapshot!(note(&CapacityView { enabled: true, ..CapacityView::default() }, 50), @"Nothing is being bought, and nobody waits for machines.");
+    insta::assert_snapshot!(note(&CapacityView { enabled: true, ..CapacityView::default() }, 50), @"Nothing is being bought, and no run waits for machines.");
     let off = CapacityView::nothing(false, "there is no MachineType to buy");
     insta::assert_snapshot!(note(&off, 50), @r"
     No machines are bought: there is no MachineType to buy.
@@ -94,13 +104,13 @@ fn what_is_not_shown_is_said() {
     hint: administrators read docs/guides/buy-machines.md
     ");
     assert_eq!(
-        note(&CapacityView::nothing(true, "nothing was decided yet"), 50),
-        "Nothing is being bought: nothing was decided yet.\n"
+        note(&CapacityView::nothing(true, "no decision yet"), 50),
+        "Nothing is being bought: no decision yet.\n"
     );
     let idle = CapacityView { buying: Vec::new(), buying_in_all: 0, ..view() };
     assert_eq!(note(&idle, 50), "", "the refusals say why");
     let idle = CapacityView { refused: Vec::new(), refused_in_all: 0, ..idle };
-    insta::assert_snapshot!(note(&idle, 50), @"Nothing is being bought, and nobody waits for machines.");
+    insta::assert_snapshot!(note(&idle, 50), @"Nothing is being bought, and no run waits for machines.");
     let otherwise = CapacityView { note: Some("3 gangs wait for quota".to_owned()), from_pools: 2, ..idle };
     insta::assert_snapshot!(note(&otherwise, 50), @r"
     Nothing is being bought: 3 gangs wait for quota.

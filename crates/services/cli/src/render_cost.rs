@@ -1,4 +1,4 @@
-//! Cost as people read it. Pure.
+//! Renders costs. Pure.
 
 use std::cmp::Reverse;
 
@@ -47,7 +47,7 @@ pub fn run_cost(view: &RunCostView) -> String {
     text
 }
 
-/// One line of `warpyard cost RUN --watch`, where nothing can be redrawn.
+/// One line of `warpyard cost RUN --watch`, where output cannot be redrawn.
 pub fn watch_line(view: &RunCostView) -> String {
     let cost = so_far(view).unwrap_or_else(|| "nothing yet".to_owned());
     format!("{}  {cost}  {} GPU-hours\n", clean(&view.as_of), gpu_hours(view.total.gpu_seconds))
@@ -74,13 +74,13 @@ pub fn so_far(view: &RunCostView) -> Option<String> {
     Some(text)
 }
 
-/// `warpyard cost`: the dearest first, days and classes in their order, and the sum of all.
+/// `warpyard cost`: the most expensive first, days and classes in their order, and the sum.
 pub fn report(report: &CostReport) -> String {
     let currency = report.currency.as_deref();
     let with_unpriced = report.total.unpriced_gpu_seconds > 0;
     let mut rows: Vec<&CostRow> = report.items.iter().collect();
     if !matches!(report.by, CostGrouping::Day | CostGrouping::Class) {
-        // Stable: rows that cost the same stay in the order of their keys.
+        // Stable: rows with the same cost stay in the order of their keys.
         rows.sort_by_key(|row| Reverse((number(&row.cost.amount), row.cost.gpu_seconds)));
     }
     let with_saved = currency.is_some() && report.total.spot_saved.is_some();
@@ -103,7 +103,7 @@ pub fn report(report: &CostReport) -> String {
     aligned_table(header(&by, currency, &more), lines, &[1, 2, 3, 4, 5, 6])
 }
 
-/// What a report leaves open, and what to do about it.
+/// The gaps in a report, and what to do about them.
 pub fn remarks(currency: Option<&str>, total: &Cost) -> String {
     let hours = gpu_hours(total.unpriced_gpu_seconds);
     match currency {
@@ -139,7 +139,7 @@ fn key(by: CostGrouping, row: &CostRow) -> String {
     }
 }
 
-/// `NodeIdle` as `node idle`; classes of a newer server likewise.
+/// `NodeIdle` as `node idle`; also for classes of a newer server.
 fn class_name(class: &str) -> String {
     let mut name = String::new();
     for letter in class.chars() {
@@ -151,7 +151,7 @@ fn class_name(class: &str) -> String {
     name.replace(['-', '_'], " ")
 }
 
-/// The part of the total, drawn. By money; by GPU time as long as there is no money.
+/// A bar with the share of the total: of the money, or of the GPU time if there is no money.
 fn bar(part: &Cost, total: &Cost) -> String {
     let (part, total) = if is_zero(&total.amount) {
         (Decimal::from(part.gpu_seconds), Decimal::from(total.gpu_seconds))

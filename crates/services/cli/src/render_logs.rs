@@ -1,4 +1,4 @@
-//! Logs as people read them: `11:30:09.204 2/1 text`, attempt 2, member 1. Pure but for what was shown before.
+//! Renders logs: `11:30:09.204 2/1 text` is attempt 2, member 1. Pure, apart from its memory of shown lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,20 @@ use jiff::tz::TimeZone;
 
 use crate::render::{clean, counted};
 
-/// What was shown, so that nothing is shown twice.
+/// Prints logs, and remembers the shown lines so that none is shown twice.
 #[derive(Debug, Default)]
 pub struct Printer {
-    /// By attempt and member, the time of its last line, and how many lines it has of that time.
+    /// By attempt and member: the time of the last line, and the number of lines with that time.
     seen: BTreeMap<(u32, u32), (Timestamp, usize)>,
     marked: BTreeSet<u32>,
     said: BTreeSet<String>,
     day: Option<Date>,
-    /// How wide `attempt/member` has been.
+    /// The greatest width of `attempt/member` so far.
     width: usize,
 }
 
 impl Printer {
-    /// What is new in an answer, as lines. The first member of an attempt that failed is marked where it ended.
+    /// The new lines of an answer. The member of an attempt that failed first is marked where it ended.
     pub fn lines(&mut self, logs: &RunLogs) -> String {
         let mut rows: Vec<Row> = self.unseen(logs).into_iter().map(Row::of).collect();
         for attempt in &logs.attempts {
@@ -38,7 +38,7 @@ impl Printer {
         rows.iter().map(|row| self.line(row)).collect()
     }
 
-    /// The lines of an answer that no answer before had.
+    /// The lines of an answer that no earlier answer had.
     pub fn unseen<'a>(&mut self, logs: &'a RunLogs) -> Vec<&'a LogLine> {
         let before = self.seen.clone();
         let mut repeated: BTreeMap<(u32, u32), usize> = BTreeMap::new();
@@ -70,9 +70,9 @@ impl Printer {
         self.seen.values().map(|(last, _)| *last).max()
     }
 
-    /// What is to be said beside the lines, each of it once.
+    /// Notes on the logs, each once.
     pub fn notes(&mut self, logs: &RunLogs) -> String {
-        // Of what was shown before it went, nothing is missing.
+        // Nothing is missing of an attempt whose lines were shown before its pods went.
         let was_shown = |attempt: &AttemptLogs| self.seen.keys().any(|(of, _)| *of == attempt.number);
         let unseen: Vec<&AttemptLogs> = logs.attempts.iter().filter(|attempt| !was_shown(attempt)).collect();
         let mut notes: Vec<String> = gone(&unseen).into_iter().collect();
@@ -91,8 +91,8 @@ impl Printer {
             notes.push(format!("{} more members: see --member and --attempt.", logs.members_left_out));
         }
         match logs.phase {
-            RunPhase::Paused => notes.push("The run is paused; `warpyard resume` lets it go on.".to_owned()),
-            RunPhase::Pending => notes.push("The run waits; `warpyard why` says for what.".to_owned()),
+            RunPhase::Paused => notes.push("The run is paused; `warpyard resume` continues it.".to_owned()),
+            RunPhase::Pending => notes.push("The run waits; `warpyard why` says why.".to_owned()),
             _ => {}
         }
         notes.retain(|note| self.said.insert(note.clone()));
@@ -112,7 +112,7 @@ impl Printer {
     }
 }
 
-/// Tabs are common in logs, and steer nothing.
+/// Tabs are common in logs, and harmless.
 fn printable(text: &str) -> String {
     clean(&text.replace('\t', "    "))
 }
@@ -135,7 +135,7 @@ impl Row {
     }
 }
 
-/// After the member's last line; if it has none here, by the time of its end.
+/// Puts the mark after the member's last line; if it has none here, by the time of its end.
 fn insert_mark(rows: &mut Vec<Row>, attempt: u32, first: &FailedMember) {
     let last = rows.iter().rposition(|row| (row.attempt, row.member) == (attempt, first.member));
     let ended = first.at.as_deref().map(time);
@@ -162,7 +162,7 @@ fn gone(attempts: &[&AttemptLogs]) -> Option<String> {
     }
 }
 
-/// What is no time of a server of ours is as old as can be.
+/// A text that is not a time counts as the oldest time.
 fn time(text: &str) -> Timestamp {
     text.parse().unwrap_or_default()
 }
@@ -254,7 +254,7 @@ mod tests {
         attempt 3: 1 pod of its members is gone.
         attempt 3, member 3: its machine did not answer in time.
         38 more members: see --member and --attempt.
-        The run is paused; `warpyard resume` lets it go on.
+        The run is paused; `warpyard resume` continues it.
         ");
         assert_eq!(printer.notes(&answer), "");
         let shown = logs(vec![line("11:00:01", 1, 0, "a")], vec![attempt(1)]);

@@ -1,5 +1,4 @@
-//! A run and its story as people read it: what was asked, attempt by attempt what became of it, how far it is, what is
-//! ahead. Pure: the time is an argument.
+//! Renders a run: the request, each attempt, the progress, and what comes next. Pure: the time is an argument.
 
 use api_types::RunPhase;
 use api_types::rest::{RunCostView, RunView};
@@ -9,7 +8,7 @@ use jiff::Timestamp;
 use crate::render::{clean, clean_lines, gpus, labelled, none, period, reason_line, since, state};
 use crate::{render_attempts, render_cost};
 
-/// `warpyard show`; with the cost if a ledger keeps it.
+/// `warpyard show`; with the cost if there is a ledger.
 pub fn run(view: &RunView, cost: Option<&RunCostView>, now: Timestamp) -> String {
     let mut text = String::new();
     for (label, value) in asked(view, cost, now) {
@@ -57,6 +56,12 @@ fn asked(view: &RunView, cost: Option<&RunCostView>, now: Timestamp) -> Vec<(&'s
     lines.push(("Submitted", format!("{}{by}", time(&run.created_at))));
     lines.extend(run.started_at.as_ref().map(|at| ("Started", time(at))));
     lines.extend(run.finished_at.as_ref().map(|at| ("Finished", time(at))));
+    if run.archived {
+        lines.push((
+            "Archived",
+            "its pods and logs are gone; its checkpoints are where it kept them".to_owned(),
+        ));
+    }
     lines.extend(cost.and_then(render_cost::so_far).map(|cost| ("Cost", cost)));
     lines
 }
@@ -90,7 +95,7 @@ fn members(view: &RunView) -> String {
     }
 }
 
-/// What its own failures cost; nothing is said where nothing was asked.
+/// The used retries; `None` if the run asked for none.
 fn retries(view: &RunView) -> Option<String> {
     let codes: Vec<String> = view.fail_on.iter().map(ToString::to_string).collect();
     let at_once = match codes.as_slice() {
@@ -114,7 +119,7 @@ fn is_used(count: u32) -> &'static str {
     if count == 1 { "is used" } else { "are used" }
 }
 
-/// The limit holds over all attempts: what those before have used is gone.
+/// The deadline; the limit covers all attempts together.
 fn deadline(at: &str, now: Timestamp) -> String {
     let left = at.parse::<Timestamp>().map(|deadline| deadline.as_second() - now.as_second());
     match left {
@@ -164,14 +169,14 @@ fn checkpoint_line(progress: &Progress, now: Timestamp) -> Option<String> {
     ))
 }
 
-/// What comes next, where it is not plain.
+/// What comes next, if it is not obvious.
 fn ahead(view: &RunView, now: Timestamp) -> Option<String> {
     let run = &view.summary;
     let name = format!("{}/{}", run.namespace, run.name);
     match run.phase {
         _ if run.stop => None,
-        RunPhase::Paused if run.pause => Some(format!("goes on when asked: warpyard resume {name}")),
-        RunPhase::Failed => Some(format!("stays so, unless asked: warpyard retry {name}")),
+        RunPhase::Paused if run.pause => Some(format!("continues when resumed: warpyard resume {name}")),
+        RunPhase::Failed => Some(format!("stays failed, unless retried: warpyard retry {name}")),
         phase if phase.is_final() => None,
         _ => {
             let at = view.next_attempt_at.as_ref()?.parse::<Timestamp>().ok()?;

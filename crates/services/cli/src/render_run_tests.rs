@@ -39,6 +39,7 @@ fn view(phase: RunPhase) -> RunView {
             started_at: None,
             finished_at: None,
             submitted_by: Some("alice".to_owned()),
+            archived: false,
         },
         time_limit_seconds: Some(86_400),
         checkpoint: None,
@@ -86,7 +87,7 @@ fn load(attempt: u32, step: u64) -> Load {
     Load { attempt, step, committed_at: None, reached: step }
 }
 
-/// What follows the lines on what was asked.
+/// The output after the lines about the request.
 fn story(view: &RunView) -> String {
     let text = run(view, None, now());
     let (_, story) = text.split_once("by alice\n").expect("a run is submitted by somebody");
@@ -102,7 +103,8 @@ fn show_says_all_that_is_known() {
         },
         reasons: vec![Reason {
             code: "QuotaExceeded".to_owned(),
-            message: "queue nlp holds 40 of 48 H100; asks 32".to_owned(),
+            topic: Some("quota".to_owned()),
+            message: "queue nlp holds 40 of 48 H100; requests 32".to_owned(),
             ..Reason::default()
         }],
         attempts: vec![Attempt { started_at: None, ..attempt(1, "10:00:00") }],
@@ -137,7 +139,7 @@ fn show_says_all_that_is_known() {
     Command     /bin/sh -c set -e
                 torchrun train.py
     Submitted   2026-01-01T10:00:00Z (2h14m ago) by alice
-     ✗ quota     queue nlp holds 40 of 48 H100; asks 32
+     ✗ quota     queue nlp holds 40 of 48 H100; requests 32
     ");
 }
 
@@ -256,7 +258,7 @@ fn interruptions_that_cost_nothing_are_told_together() {
     insta::assert_snapshot!(story(&view).trim_start(), @r"
     ATTEMPT   GPUS       STARTED                RAN   LOST            ENDED
     1         4×8 H100   2026-01-01T10:00:00Z   10m   7 steps (20s)   interrupted: sentence on SpotNotice
-    2–4       4×8 H100   2026-01-01T10:11:00Z   27m   0 steps (3s)    3 times interrupted: SpotNotice 2, Preempted 1
+    2–4       4×8 H100   2026-01-01T10:11:00Z   27m   0 steps (3s)    interrupted 3 times: SpotNotice 2, Preempted 1
     5         2×8 H100   2026-01-01T10:41:00Z   9m    0 steps (1s)    interrupted: sentence on Grows
     6         4×8 H100   2026-01-01T10:51:00Z   83m   -               told 9s ago to save and leave: sentence on Paused
     ");
@@ -279,9 +281,9 @@ fn show_says_what_is_ahead() {
         story(&due),
     ];
     insta::assert_snapshot!(stories.join("--\n"), @r"
-    Next        goes on when asked: warpyard resume team-nlp/llama-ft
+    Next        continues when resumed: warpyard resume team-nlp/llama-ft
     --
-    Next        stays so, unless asked: warpyard retry team-nlp/llama-ft
+    Next        stays failed, unless retried: warpyard retry team-nlp/llama-ft
     --
     --
 

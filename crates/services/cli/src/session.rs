@@ -1,4 +1,4 @@
-//! Where a command goes and as whom: flags and environment first, then what the login left.
+//! The server, token and namespace of a command: from flags and environment first, then from the login's file.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::args::GlobalArgs;
 use crate::config::{self, Config};
 use crate::exit::{Exit, Failure};
 
-/// Names the file of the token, where nothing else gives one.
+/// Names the file with the token, if no token is given otherwise.
 const TOKEN_FILE_VARIABLE: &str = "WARPYARD_TOKEN_FILE";
 /// The longest token read from a file or standard input.
 const TOKEN_LENGTH_MAX: u64 = 64 * 1024;
@@ -33,7 +33,7 @@ impl Session {
         Ok(Self { global, config, config_path })
     }
 
-    /// A word about the config file, if others can read it.
+    /// A warning if others can read the config file.
     pub fn warning(&self) -> Option<String> {
         let path = self
             .config_path
@@ -58,7 +58,7 @@ impl Session {
         self.global.namespace.as_deref().or(self.config.namespace.as_deref())
     }
 
-    /// The namespace; it is an error not to know one. Who has not logged in is told that first.
+    /// The namespace, or an error. Without a login, the error is about the login.
     pub fn required_namespace(&self) -> Result<&str, Failure> {
         if self.namespace().is_none() {
             self.client()?;
@@ -162,7 +162,7 @@ fn not_logged_in() -> Failure {
 
 fn unusable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("cannot use {}: {error}", path.display()))
-        .hint("mend the file, or remove it and log in again")
+        .hint("fix the file, or remove it and log in again")
 }
 
 #[cfg(test)]

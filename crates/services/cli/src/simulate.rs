@@ -15,17 +15,17 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use simulator::report::{self, Title};
-use simulator::traces::json_lines;
-use simulator::{Happening, Options, Simulation, Watch, Workload};
+use simulator::{Happening, Options, Simulation, Watch};
+use trace_format::{Workload, json_lines};
 
 use crate::args::OutputFormat;
-use crate::commands::print;
 use crate::exit::{Exit, Failure, Output};
+use crate::print::print;
 
-/// How many ends make one movement of the bar.
+/// The bar moves after this many ended jobs.
 const BAR_STEP: u64 = 256;
 
-/// Simulates, and says what came of it.
+/// Simulates, and shows the outcome.
 pub fn simulate(format: OutputFormat, args: &SimulateArgs) -> Result<Output, Failure> {
     if matches!(format, OutputFormat::Csv | OutputFormat::Name) {
         return Err(Failure::new(Exit::Usage, "a simulation is printed as a table, JSON or YAML")
@@ -35,11 +35,10 @@ pub fn simulate(format: OutputFormat, args: &SimulateArgs) -> Result<Output, Fai
         if !args.set.is_empty() || args.policy != args::POLICY_DEFAULT {
             return Err(Failure::new(
                 Exit::Usage,
-                "--snapshot makes one plan again by the policy that is in the snapshot, and takes no --policy or --set",
+                "--snapshot makes one plan again with the policy in the snapshot: --policy and --set do not apply",
             )
             .hint(
-                "to try another policy, simulate what happened: `warpyard-scheduler --record FILE` writes it, \
-                 `warpyard simulate FILE --set …` takes it",
+                "to try another policy, simulate the recorded history: `warpyard-scheduler --record FILE` writes it, `warpyard simulate FILE --set …` reads it",
             ));
         }
         return snapshot::replay(path);
@@ -71,7 +70,7 @@ pub fn simulate(format: OutputFormat, args: &SimulateArgs) -> Result<Output, Fai
     let mut note = String::new();
     if let Some(path) = &args.report {
         let page = report::html(&title, &outcome);
-        fs::write(path, page).map_err(|error| cannot("write", path, &error))?;
+        fs::write(path, page).map_err(|error| read::cannot("write", path, &error))?;
         note = format!("Report written to {}.\n", path.display());
     }
     let view = show::View::new(&title, &outcome);
@@ -90,11 +89,7 @@ fn save(path: &Path, workload: &Workload) -> Result<(), Failure> {
         }
         file.flush()
     };
-    write().map_err(|error| cannot("write", path, &error))
-}
-
-fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Usage, format!("cannot {what} {}: {error}", path.display()))
+    write().map_err(|error| read::cannot("write", path, &error))
 }
 
 /// Jobs that ended, on a terminal only.

@@ -1,4 +1,4 @@
-//! Waiting for a run's end, by asking again and again.
+//! Waits for a run's end by polling.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::args::Wait;
 use crate::exit::{Exit, Failure};
 use crate::render::clean;
 
-/// Asked every second in the first minute, when a wait for a short run ends; then every five.
+/// Polled every second in the first minute, in which short runs end; then every five seconds.
 const EAGER_INTERVAL: Duration = Duration::from_secs(1);
 const EAGER_TIME: Duration = Duration::from_mins(1);
 const PATIENT_INTERVAL: Duration = Duration::from_secs(5);
-/// Failures in a row that are put up with: a server that restarts is back within 12 × 5 s.
+/// Failures in a row that are tolerated: a server that restarts is back within 12 × 5 s.
 const FAILURES_MAX: u32 = 12;
 
-/// What a look at the run means for whoever waits.
+/// What the run's state means for the wait.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     GoOn,
@@ -107,7 +107,7 @@ fn news(run: &RunView) -> String {
     let why = match (summary.phase, run.reasons.first()) {
         (RunPhase::Paused, _) => {
             let name = clean(&format!("{}/{}", summary.namespace, summary.name));
-            format!(" · it goes on when asked: warpyard resume {name}")
+            format!(" · it continues when resumed: warpyard resume {name}")
         }
         (_, Some(reason)) => format!(" · {}", clean(&reason.message)),
         (_, None) => String::new(),
@@ -115,7 +115,8 @@ fn news(run: &RunView) -> String {
     format!("{}{attempt}{why}", format!("{:?}", summary.phase).to_uppercase())
 }
 
-fn is_passing(error: &Error) -> bool {
+/// Whether it is worth asking again: there was no answer, or the server was busy.
+pub fn is_passing(error: &Error) -> bool {
     match error {
         Error::Transport { .. } => true,
         Error::Problem(problem) => problem.status == 503,
@@ -152,6 +153,7 @@ mod tests {
                 started_at: None,
                 finished_at: None,
                 submitted_by: None,
+                archived: false,
             },
             time_limit_seconds: None,
             checkpoint: None,
@@ -198,7 +200,7 @@ mod tests {
     fn whoever_waits_is_told_how_a_paused_run_goes_on_and_which_attempt_it_is() {
         let attempt = |number| Attempt { number, ..Attempt::default() };
         let paused = RunView { attempts: vec![attempt(1)], ..run(RunPhase::Paused, None) };
-        assert_eq!(news(&paused), "PAUSED · it goes on when asked: warpyard resume a/b");
+        assert_eq!(news(&paused), "PAUSED · it continues when resumed: warpyard resume a/b");
         let again = RunView { attempts: vec![attempt(1), attempt(2)], ..run(RunPhase::Running, None) };
         assert_eq!(news(&again), "RUNNING · attempt 2");
     }

@@ -1,5 +1,5 @@
-//! `warpyard-controllers`: arguments, lease, and the Run controller with the meter until the lease is lost or we are
-//! asked to stop.
+//! `warpyard-controllers`: reads arguments, takes the lease, and runs the Run controller and the meter until
+//! the lease is lost or it is asked to stop.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,22 +8,25 @@ use std::time::Duration;
 use anyhow::Context;
 use api_types::names::{CONTROLLERS_LEASE, SYSTEM_NAMESPACE};
 use clap::Parser;
+use controllers::cleanup::Limits;
+use controllers::cleanup::metrics::Metrics as CleanupMetrics;
 use controllers::meter::Meter;
 use controllers::meter::metrics::Metrics as MeterMetrics;
+use controllers::run::build::Surroundings;
 use controllers::run::reporting::Reporting;
-use controllers::service::{self, Metrics};
+use controllers::service::{self, Books, Metrics};
 use prometheus_client::registry::Registry;
-use service_kit::args::{CommonArgs, LeaseArgs};
+use service_kit::args::{CommonArgs, LeaseArgs, parse_duration};
 use service_kit::health::Readiness;
 use service_kit::lease::{self, LeaseName};
 use service_kit::{client, health, logs, shutdown};
 use store::Ledger;
 use tracing::{error, info, warn};
 
-/// From one try to bring the schema up to date to the next.
+/// The wait between two tries to migrate the schema.
 const MIGRATE_RETRY: Duration = Duration::from_secs(2);
 
-/// Turns Runs into Jobs, and what becomes of them into the Runs' status.
+/// Turns Runs into Jobs, and the state of Jobs and pods into the Runs' status.
 #[derive(Parser, Debug)]
 #[command(name = "warpyard-controllers", version)]
 struct Args {
@@ -35,19 +38,36 @@ struct Args {
     ledger: LedgerArgs,
     #[command(flatten)]
     reporting: ReportingArgs,
+    #[command(flatten)]
+    cleanup: CleanupArgs,
 }
 
-/// Where the bill is kept. Without a database nothing is metered, and everything else works.
+/// How long what has ended stays in the cluster. Runs are archived in the ledger's database before they are deleted;
+/// without a database they stay.
+#[derive(clap::Args, Debug)]
+struct CleanupArgs {
+    /// How long a run stays after its end. Afterwards `warpyard ls --all`, `show` and `cost` still find it.
+    #[arg(long = "keep-runs-for", default_value = "30d", value_parser = parse_duration, value_name = "TIME")]
+    runs_for: Duration,
+    /// The most ended runs of a namespace that stay; those that ended first go first.
+    #[arg(long = "keep-runs", default_value_t = 1_000, value_name = "COUNT")]
+    runs: usize,
+    /// How long the pods of an ended attempt stay, and with them its logs.
+    #[arg(long = "keep-pods-for", default_value = "7d", value_parser = parse_duration, value_name = "TIME")]
+    pods_for: Duration,
+}
+
+/// The ledger's database. Without it nothing is metered, and everything else works.
 #[derive(clap::Args, Debug)]
 struct LedgerArgs {
-    /// File with the URL of the ledger's database, for the role `warpyard_meter`. A file, because a URL holds a
-    /// password, and arguments are seen by everybody.
+    /// File with the URL of the ledger's database, for the role `warpyard_meter`. A file, because the URL
+    /// contains a password, and everybody can see arguments.
     #[arg(long, value_name = "FILE")]
     database_url_file: Option<PathBuf>,
     /// File with the URL of the same database for its owner: the schema is brought up to date at start.
     #[arg(long, value_name = "FILE", requires = "database_url_file")]
     migrate_url_file: Option<PathBuf>,
-    /// This cluster's name in the ledger. It must never change: it is in the key of everything.
+    /// This cluster's name in the ledger. It must never change: it is part of every key.
     #[arg(long, value_name = "NAME", default_value = "default")]
     cluster: String,
 }
@@ -62,13 +82,14 @@ impl LedgerArgs {
     }
 }
 
-/// Where members report what they have done. Without an address they report nothing, and everything else works.
+/// Where members report their progress. Without an address they report nothing, and everything else works.
 #[derive(clap::Args, Debug)]
 struct ReportingArgs {
     /// The API server's URL as members reach it, with https.
     #[arg(long, value_name = "URL")]
     report_url: Option<String>,
-    /// File with the authority, PEM, that signed its certificate. Without it, those that an image knows.
+    /// File with the CA certificate (PEM) that signed the server's certificate. Without it, members use the CAs
+    /// of their image.
     #[arg(long, value_name = "FILE", requires = "report_url")]
     report_ca_file: Option<PathBuf>,
 }
@@ -78,7 +99,7 @@ impl ReportingArgs {
         let Some(url) = &self.report_url else { return Ok(None) };
         let read = |file: &PathBuf| {
             std::fs::read_to_string(file)
-                .with_context(|| format!("failed to read the authority in {}", file.display()))
+                .with_context(|| format!("failed to read the CA in {}", file.display()))
         };
         let ca = self.report_ca_file.as_ref().map(read).transpose()?;
         Ok(Some(Reporting::new(url, ca)?))
@@ -87,16 +108,21 @@ impl ReportingArgs {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let Args { common, lease, ledger: ledger_args, reporting } = Args::parse();
+    let Args { common, lease, ledger: ledger_args, reporting, cleanup } = Args::parse();
     logs::init(common.log_format);
     let stop = shutdown::on_signal()?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let meter_metrics = MeterMetrics::register(&mut registry);
+    let cleanup_metrics = CleanupMetrics::register(&mut registry);
     let ledger = ledger_args.open()?;
-    let reporting = reporting.open()?;
+    let around = Surroundings {
+        metered: ledger.is_some(),
+        reporting: reporting.open()?,
+        keep_pods_seconds: Some(i32::try_from(cleanup.pods_for.as_secs()).unwrap_or(i32::MAX)),
+    };
     if let Some(file) = &ledger_args.migrate_url_file {
-        // Not only by the leader: two at once are harmless.
+        // Not only the leader does this: two at once are harmless.
         tokio::spawn(migrate(read_url(file)?));
     }
     let readiness = Readiness::starting("waits for the lease");
@@ -115,8 +141,16 @@ async fn main() -> anyhow::Result<()> {
     };
     readiness.not_ready("fills its caches");
     let lost = held.lost();
-    let ledger = ledger.map(|ledger| (ledger, Arc::new(Meter::new(meter_metrics))));
-    let work = service::run(client::watching(&config)?, metrics, ledger, reporting, stop, || {
+    let books = ledger.map(|ledger| Books {
+        ledger,
+        meter: Arc::new(Meter::new(meter_metrics)),
+        limits: Limits { keep_for: cleanup.runs_for, keep_most: cleanup.runs },
+        cleanup_metrics,
+    });
+    if books.is_none() {
+        info!("Ended runs stay in the cluster, because there is no database to archive them in.");
+    }
+    let work = service::run(client::watching(&config)?, metrics, books, around, stop, || {
         readiness.ready();
         info!("Controlling runs.");
     });
@@ -126,7 +160,7 @@ async fn main() -> anyhow::Result<()> {
             done?;
         }
         lost = lost => {
-            // Nothing may linger here: every write is safe with two leaders, but one is enough.
+            // Exit at once: every write is safe with two leaders, but one is enough.
             error!(%lost, "Lost the lease; exiting.");
             std::process::exit(1);
         }
@@ -134,7 +168,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Brings the schema up to date, as soon as the database lets us. Everything that needs it tries again meanwhile.
+/// Migrates the schema as soon as the database allows it. Tasks that need it retry meanwhile.
 async fn migrate(owner_url: String) {
     let mut failures = 0_u32;
     while let Err(error) = store::migrate(&owner_url).await {

@@ -1,28 +1,21 @@
-//! Which pods each Run has, kept up to date by one watch: reading a Run's members costs its members, never all pods.
+//! The pods of each Run, kept up to date by one watch. Reading a Run's members costs only the number of its
+//! members.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{PoisonError, RwLock};
 
-use cluster_convert::SlimPod;
 use indexmap::IndexMap;
 use jiff::Timestamp;
 use kube::runtime::watcher::Event;
+use slim_objects::SlimPod;
 
+pub use crate::run::member::RunKey;
 use crate::run::member::{Member, member_of};
-
-/// A Run by namespace and name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RunKey {
-    /// The namespace.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-}
 
 type ByRun = HashMap<RunKey, BTreeMap<String, Member>>;
 
-/// Jobs whose last exits are remembered: 100 bytes each. An attempt's end is written within a second or so of its last
-/// pod's, and a burst of 16,384 ends in a second is beyond what a cluster can do.
+/// Jobs whose last exits are remembered: 100 bytes each. An attempt's end is written about a second after its
+/// last pod's, and no cluster has 16,384 ends in a second.
 const EXITS_MAX: usize = 16_384;
 
 /// The members of every Run, by pod name.
@@ -34,9 +27,9 @@ pub struct Members {
 #[derive(Debug, Default)]
 struct Index {
     runs: ByRun,
-    /// What a list has brought so far; it replaces `runs` when it is complete, so that nobody sees half a list.
+    /// The incomplete list; it replaces `runs` when it is complete, so that nobody sees half a list.
     listing: ByRun,
-    /// When the last pod of a Job that is gone had ended, by the Job's UID; the latest that was told comes last.
+    /// When the last deleted pod of a Job had ended, by the Job's UID; the newest entry comes last.
     exits: IndexMap<String, Timestamp>,
 }
 
@@ -58,8 +51,8 @@ impl Members {
         index.runs.get(run).map(|members| members.values().cloned().collect()).unwrap_or_default()
     }
 
-    /// When the last of the Job's pods that are gone had ended, as they said before they went: a pod may go before anybody
-    /// has looked at its end.
+    /// When the last of the Job's deleted pods had ended, from their last state: a pod may be deleted before
+    /// its end is read.
     pub fn last_exit(&self, job_uid: &str) -> Option<Timestamp> {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         index.exits.get(job_uid).copied()
@@ -85,7 +78,7 @@ impl Members {
         runs.map(|(run, _)| run.clone()).collect()
     }
 
-    /// Takes in what the watch said; returns the Runs whose members changed.
+    /// Takes in a watch event; returns the Runs whose members changed.
     pub fn apply(&self, event: &Event<SlimPod>) -> BTreeSet<RunKey> {
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let mut touched = BTreeSet::new();
@@ -107,7 +100,7 @@ impl Members {
                     let members = index.runs.entry(run.clone()).or_default();
                     let changed = members.get(&member.pod) != Some(&member);
                     members.insert(member.pod.clone(), member);
-                    // Heartbeats of a pod that say nothing new wake nobody.
+                    // Updates that change nothing wake no Run.
                     touched.extend(changed.then_some(run));
                 }
             }
@@ -130,9 +123,9 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use cluster_convert::SlimPod;
     use kube::runtime::watcher::Event;
     use serde_json::json;
+    use slim_objects::SlimPod;
 
     use super::{Members, RunKey};
 

@@ -1,25 +1,26 @@
-//! What Runs must know of nodes: which go away, which are lost, and where there is room. Kept up to date by one watch.
+//! The nodes as Runs need them: which are leaving, which are lost, and where there is room. Kept up to date by
+//! one watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use api_types::names::{GPU_NODE_TAINT, GPU_RESOURCE, GPU_SICK_TAINT, LEAVING_AT_ANNOTATION, LEAVING_TAINT};
-use cluster_convert::{SlimNode, gpu_type, quantity};
 use jiff::Timestamp;
 use kube::runtime::watcher::Event;
+use slim_objects::{SlimNode, gpu_type, quantity};
 
-/// A node, as decisions about Runs read it.
+/// The facts about a node that decisions about Runs read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// The machine goes soon.
     pub leaving: Option<Leaving>,
-    /// A GPU is sick; what helps, as the node agent says.
+    /// A GPU is sick; the remedy, as the node agent names it.
     pub sick: Option<String>,
-    /// Nobody has heard of its kubelet since.
+    /// Its kubelet has been silent since then.
     pub lost_since: Option<Timestamp>,
     /// New pods may be placed on it.
     pub takes_pods: bool,
-    /// How many GPUs pods may use.
+    /// The number of GPUs that pods may use.
     pub gpus: u32,
     /// Their type.
     pub gpu_type: Option<String>,
@@ -30,14 +31,14 @@ pub struct NodeFacts {
 pub struct Leaving {
     /// `spot` or `maintenance`.
     pub why: String,
-    /// By when it is gone, as announced.
+    /// The announced time of its end.
     pub at: Option<String>,
 }
 
-/// Every node by name, as it was at one moment.
+/// All nodes by name, at one moment.
 pub type NodesByName = BTreeMap<String, NodeFacts>;
 
-/// All nodes, as the watch has them.
+/// All nodes, from the watch.
 #[derive(Debug, Default)]
 pub struct Nodes {
     index: RwLock<Index>,
@@ -46,7 +47,7 @@ pub struct Nodes {
 #[derive(Debug, Default)]
 struct Index {
     nodes: Arc<NodesByName>,
-    /// What a list has brought so far; nobody sees half a list.
+    /// The incomplete list; nobody sees half a list.
     listing: NodesByName,
 }
 
@@ -56,7 +57,7 @@ impl Nodes {
         Arc::clone(&self.index.read().unwrap_or_else(PoisonError::into_inner).nodes)
     }
 
-    /// Takes in what the watch said; returns the nodes of which it says something new.
+    /// Takes in a watch event; returns the nodes whose facts changed.
     pub fn apply(&self, event: &Event<SlimNode>) -> BTreeSet<String> {
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let mut changed = BTreeSet::new();
@@ -73,7 +74,7 @@ impl Nodes {
             }
             Event::Apply(node) => {
                 let (name, facts) = (name(node), facts(node));
-                // Heartbeats that say nothing new wake nobody.
+                // Heartbeats that change nothing wake no Run.
                 if index.nodes.get(&name) != Some(&facts) {
                     Arc::make_mut(&mut index.nodes).insert(name.clone(), facts);
                     changed.insert(name);
@@ -93,8 +94,8 @@ fn name(node: &SlimNode) -> String {
     node.metadata.name.clone().unwrap_or_default()
 }
 
-/// Whether more than half of the nodes, and not just one, are silent at once. Machines hardly die like that: it is the
-/// control plane that does not hear them, and their members are well.
+/// Whether more than half of the nodes, and more than one, are silent at once. Machines rarely die like that:
+/// the control plane does not hear them, and their members are well.
 pub fn are_mostly_silent(nodes: &NodesByName) -> bool {
     let silent = nodes.values().filter(|node| node.lost_since.is_some()).count();
     silent > 1 && silent * 2 > nodes.len()
@@ -106,9 +107,8 @@ pub fn facts(node: &SlimNode) -> NodeFacts {
     let annotation = |key: &str| node.metadata.annotations.as_ref().and_then(|all| all.get(key).cloned());
     let ready = node.status.conditions.iter().find(|condition| condition.kind == "Ready");
     let lost = ready.filter(|condition| condition.status == "Unknown");
-    let keeps_away = |taint: &cluster_convert::SlimTaint| {
-        taint.effect != "PreferNoSchedule" && taint.key != GPU_NODE_TAINT
-    };
+    let keeps_away =
+        |taint: &slim_objects::SlimTaint| taint.effect != "PreferNoSchedule" && taint.key != GPU_NODE_TAINT;
     let gpus = node.status.allocatable.get(GPU_RESOURCE).and_then(|text| quantity::units(text).ok());
     NodeFacts {
         leaving: taint(LEAVING_TAINT).map(|taint| Leaving {
@@ -131,7 +131,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Leaving, Nodes, facts};
-    use cluster_convert::SlimNode;
+    use slim_objects::SlimNode;
 
     fn node(taints: &Value, ready: &str) -> SlimNode {
         serde_json::from_value(json!({

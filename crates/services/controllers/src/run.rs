@@ -1,4 +1,4 @@
-//! The Run controller: one reconcile is a short walk of steps, each decided afresh from the objects.
+//! The Run controller. One reconcile is a short series of steps, each decided anew from the objects.
 //!
 //! ```text
 //!   ┌► dereference (Job, pods) ─► validate ─► decide ─► build ─► apply ─► update_status ─┐
@@ -11,7 +11,10 @@
 pub mod apply;
 pub mod attempts;
 pub mod backoff;
+mod blueprint;
 pub mod build;
+mod cause;
+mod context;
 pub mod decide;
 pub mod dereference;
 pub mod elastic;
@@ -21,10 +24,14 @@ pub mod interruption;
 pub mod job;
 pub mod lost;
 pub mod member;
+pub mod memory;
 pub mod reporting;
+pub mod rest;
 pub mod saved;
 pub mod sight;
+pub mod starting;
 pub mod status;
+pub mod stuck;
 pub mod teardown;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -38,118 +45,30 @@ use std::time::Duration;
 use api_types::run::AttemptOutcome;
 use api_types::{Run, RunStatus};
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::api::PropagationPolicy;
 use kube::runtime::controller::Action;
-use kube::runtime::reflector::Store;
 use tracing::{debug, info};
 
-use self::build::{Applied, AttemptPlan, Resources, Surroundings};
+pub use self::context::{Context, Error};
+
+use self::build::{Applied, AttemptPlan, Resources};
+use self::context::STEPS_MAX;
 use self::decide::{Conclusion, Step};
 use self::interruption::Interruption;
 use self::job::JobFacts;
 use self::sight::{Sight, World};
 use self::validate::{Invalid, ValidatedRun};
-use crate::members::{Members, RunKey};
-use crate::nodes::{self, Nodes, NodesByName};
+use crate::members::RunKey;
+use crate::nodes::{self, NodesByName};
 
-/// A new Run needs six steps until it is followed, and the longest way from anywhere to rest is nine; more would be a
-/// decision that does not get on.
-const STEPS_MAX: u32 = 12;
-/// How often a Run that is not over is looked at without any event.
+/// How often a Run that is not over is reconciled without any event.
 const RECHECK: Duration = Duration::from_mins(1);
-/// The same while members are leaving: a machine that is silent says nothing when its time is up.
+/// The same while members are leaving: a silent machine causes no event when its time is up.
 const RECHECK_TOLD: Duration = Duration::from_secs(5);
-/// How soon to look again for something that is about to go.
+/// How soon to look again for an object that is about to go.
 const SOON: Duration = Duration::from_secs(1);
-
-/// What a reconcile works with.
-pub struct Context {
-    /// The client for reads and writes.
-    pub client: kube::Client,
-    /// Jobs, as the watch has them.
-    pub jobs: Store<Job>,
-    /// Pods of each Run, as the watch has them.
-    pub members: Members,
-    /// Nodes, as the watch has them.
-    pub nodes: Nodes,
-    /// What the platform has around its Runs.
-    pub around: Surroundings,
-}
-
-/// Why a reconcile stopped half-way; it is tried again.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The API server did not do it.
-    #[error("failed to {attempted} `{name}`")]
-    Api {
-        /// What was attempted.
-        attempted: &'static str,
-        /// On which object.
-        name: String,
-        /// What it said.
-        #[source]
-        source: Box<kube::Error>,
-    },
-    /// The API server will never do it; the Run is over.
-    #[error("{message}")]
-    Refused {
-        /// The word for the Run's status.
-        reason: String,
-        /// The sentence for the Run's status.
-        message: String,
-    },
-    /// Something of an earlier Run of the same name still has the name.
-    #[error("`{name}` of an earlier run of the same name is not gone yet")]
-    NotGoneYet {
-        /// The object's name.
-        name: String,
-    },
-    /// The object has no name, namespace or UID, which the API server never sends.
-    #[error("the run has no {0}")]
-    Incomplete(&'static str),
-    /// A reconcile panicked; its message is on stderr.
-    #[error("the reconcile panicked")]
-    Panicked,
-    /// The steps do not come to an end.
-    #[error("gave up after {STEPS_MAX} steps; the last was {last:?}")]
-    Endless {
-        /// The last step.
-        last: Box<Step>,
-    },
-}
-
-impl Error {
-    fn api(attempted: &'static str, name: &str) -> impl FnOnce(kube::Error) -> Self {
-        let name = name.to_owned();
-        move |source| Self::Api { attempted, name, source: Box::new(source) }
-    }
-
-    /// What the API server, or the way to it, said.
-    pub fn answer(&self) -> Option<String> {
-        let Self::Api { source, .. } = self else { return None };
-        Some(match source.as_ref() {
-            kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-            other => other.to_string(),
-        })
-    }
-
-    /// The API server's words, if it forbids this for now.
-    fn forbidden(&self) -> Option<String> {
-        let Self::Api { source, .. } = self else { return None };
-        match source.as_ref() {
-            kube::Error::Api(status) if status.code == 403 => Some(status.message.clone()),
-            _ => None,
-        }
-    }
-
-    /// Whether we decided on an object that has changed since: no fault, the watch brings the new one.
-    pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Api { source, .. } if apply::is_code(source, 409))
-    }
-}
 
 /// Takes a Run as far as it can go now.
 pub async fn reconcile(run: Arc<Run>, context: Arc<Context>) -> Result<Action, Error> {
@@ -160,6 +79,9 @@ pub async fn reconcile(run: Arc<Run>, context: Arc<Context>) -> Result<Action, E
     };
     if run.metadata.deletion_timestamp.is_some() {
         teardown::run(&context, &key, &run).await?;
+        return Ok(Action::await_change());
+    }
+    if rest::is_done(&run, &context.jobs) {
         return Ok(Action::await_change());
     }
     let validity = validate::validate(&run);
@@ -184,7 +106,7 @@ pub async fn reconcile(run: Arc<Run>, context: Arc<Context>) -> Result<Action, E
     Err(Error::Endless { last: Box::new(last) })
 }
 
-/// How many more members of an elastic Run there is room for.
+/// For how many more members of an elastic Run there is room.
 fn room(context: &Context, run: &Run, nodes: &NodesByName) -> u32 {
     if run.spec.min_members.is_none() {
         return 0;
@@ -197,15 +119,15 @@ struct Walk<'a> {
     context: &'a Context,
     key: &'a RunKey,
     nodes: &'a NodesByName,
-    /// How many more members there is room for, if the Run is elastic.
+    /// For how many more members there is room, if the Run is elastic.
     room: u32,
-    /// As the API server answered last.
+    /// The Run as the API server returned it last.
     run: Run,
-    /// The Job as the API server answered to the last step, or that it is gone: newer than the cache.
+    /// The Job, or its absence, from the last step's answer: newer than the cache.
     fresh: Option<Answer>,
 }
 
-/// What the API server said about a Job: `None` if it is gone.
+/// The API server's answer about a Job: `None` if it is gone.
 struct Answer(Option<JobFacts>);
 
 impl Walk<'_> {
@@ -218,7 +140,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes one step; breaks when nothing is left but to wait. `job` is what the step was decided from.
+    /// Takes one step; breaks if only waiting is left. `job` is the Job that the step was decided from.
     async fn take(
         &mut self,
         step: Step,
@@ -269,7 +191,7 @@ impl Walk<'_> {
                 apply::delete_job(context, key, &name, &uid, PropagationPolicy::Background).await?;
                 apply::release_job(context, key, &name, &uid).await?;
                 info!(run = %key.name, namespace = %key.namespace, job = %name, "Discarded a Job that never started.");
-                // The cache still has it; asking it again now would only repeat this.
+                // The cache still has it; reading the cache again now would only repeat this step.
                 return Ok(ControlFlow::Break(Action::requeue(SOON)));
             }
             Step::AwaitName => return Ok(ControlFlow::Break(Action::requeue(SOON))),
@@ -277,9 +199,10 @@ impl Walk<'_> {
                 let pods = context.members.of(key);
                 let sight = Sight { run: &self.run, job: job.as_ref(), pods: &pods };
                 let usual = if sight.is_told() { RECHECK_TOLD } else { RECHECK };
-                let resized = elastic::next_look(sight, Timestamp::now());
-                let recheck = resized.map_or(usual, |resized| usual.min(resized.max(SOON)));
-                self.write(status::follow(sight, Timestamp::now())).await?;
+                let now = Timestamp::now();
+                let due = elastic::next_look(sight, now).into_iter().chain(starting::next_look(sight, now));
+                let recheck = due.min().map_or(usual, |due| usual.min(due.max(SOON)));
+                self.write(status::follow(sight, now)).await?;
                 if let Some(news) = saved::news(&self.run, &pods) {
                     saved::tell(context, key, news).await;
                 }
@@ -316,8 +239,8 @@ impl Walk<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Lets go of an attempt after which another one follows. What an interrupted one left is of no use to anybody; the
-    /// pods of one that failed have logs.
+    /// Releases an attempt that another one follows. The Job of an interrupted attempt is deleted; that of a
+    /// failed one stays, because its pods have logs.
     async fn release_attempt(&mut self, name: &str, job: Option<&JobFacts>) -> Result<(), Error> {
         let (context, key) = (self.context, self.key);
         let outcome = self.run.status.as_ref().and_then(|status| status.attempts.last()?.outcome);
@@ -332,7 +255,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Writes the status, with what each attempt lost as far as its members have said.
+    /// Writes the status, with the work that each attempt lost, as far as members have reported it.
     async fn write(&mut self, mut status: RunStatus) -> Result<(), Error> {
         if let Some(progress) = self.run.status.as_ref().and_then(|status| status.progress.as_ref()) {
             lost::note(&mut status.attempts, &progress.loads);
@@ -351,7 +274,7 @@ impl Walk<'_> {
                 self.conclude(None, &Conclusion::Refused { reason, message }).await
             }
             Err(error) => {
-                // A namespace out of its object quota, for example: said to the user, and tried again.
+                // For example, a namespace whose object quota is used up: shown to the user, and tried again.
                 if let Some(message) = error.forbidden() {
                     self.write(status::cannot_create(&self.run, message)).await?;
                 }
@@ -360,7 +283,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Pods that have gone since they ended have told when: to the second, as the bill has it.
+    /// Uses the end that deleted pods had shown: to the second, as on the bill.
     fn take_last_exit(&mut self) {
         let attempt = self.run.status.as_mut().and_then(|status| status.attempts.last_mut());
         let Some(attempt) = attempt.filter(|attempt| attempt.outcome.is_none()) else { return };

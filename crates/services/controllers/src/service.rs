@@ -1,4 +1,4 @@
-//! The wiring: four watches, one queue of Runs, a bounded number of reconciles, and the meter beside them.
+//! The wiring: four watches, one queue of Runs, a bounded number of reconciles, and the meter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -8,7 +8,6 @@ use std::time::Duration;
 use ::store::Ledger;
 use api_types::Run;
 use api_types::names::RUN_LABEL;
-use cluster_convert::{SlimNode, SlimPod};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::batch::v1::Job;
@@ -23,51 +22,55 @@ use prometheus_client::encoding::EncodeLabelValue;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use service_kit::backoff;
+use service_kit::metric_table::{MetricEntry, MetricKind, MetricTable};
+use slim_objects::{SlimNode, SlimPod};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use crate::cleanup::{self, Cleaner};
 use crate::members::{Members, RunKey};
 use crate::meter::Meter;
 use crate::nodes::Nodes;
 use crate::run::build::Surroundings;
-use crate::run::reporting::Reporting;
 use crate::run::{self, Context, reconcile, teardown};
 use crate::watches::{objects, whole_objects};
 
 /// Reconciles at the same time. Each is a handful of requests of a few milliseconds, so 32 keep up with some
 /// thousands of Runs per minute and stay far below the API server's limits for one client.
 const CONCURRENCY: u16 = 32;
-/// Events of one Run that come within this time are handled together: a gang's pods change in bursts.
+/// Events of one Run within this time are handled together: a gang's pods change in bursts.
 const DEBOUNCE: Duration = Duration::from_millis(50);
-/// How often Jobs are looked through for those whose Run is gone.
+/// How often we look for Jobs whose Run is gone.
 const SWEEP: Duration = Duration::from_mins(1);
 /// The wait after the first failure; it doubles with each further one, up to [`RETRY_MAX`].
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// The longest wait between two tries.
 const RETRY_MAX: Duration = Duration::from_mins(1);
 
-/// Runs until `stop` is cancelled; what is being written then is finished first. Calls `ready` when all caches are
-/// complete. With a ledger, pods are metered, and carry a finalizer until they are; nothing here waits for it. But
-/// without a meter nobody would take the finalizer away: if it panics this ends at once, to be started again.
+/// Runs until `stop` is cancelled, and finishes writes under way first. Calls `ready` when all caches are
+/// complete. With books, pods are metered, and carry a finalizer until then, and ended Runs are archived; Runs never
+/// wait for the ledger.
+/// If the meter panics, this ends at once to be restarted, because nothing else removes the finalizer.
 pub async fn run(
     client: kube::Client,
     metrics: Metrics,
-    ledger: Option<(Ledger, Arc<Meter>)>,
-    reporting: Option<Reporting>,
+    books: Option<Books>,
+    around: Surroundings,
     stop: CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<(), MeterPanicked> {
     let (runs, run_writer) = store::<Run>();
     let (jobs, job_writer) = store::<Job>();
-    let (ledger, meter) = ledger.unzip();
+    let meter = books.as_ref().map(|books| Arc::clone(&books.meter));
     let context = Arc::new(Context {
         client: client.clone(),
         jobs: jobs.clone(),
         members: Members::default(),
         nodes: Nodes::default(),
-        around: Surroundings { metered: meter.is_some(), reporting },
+        around,
     });
     let listed = watch::Sender::new(Listed::default());
 
@@ -80,7 +83,7 @@ pub async fn run(
     });
     let job_events =
         whole_objects::<Job>(client.clone(), of_runs.clone()).map(|event| event.modify(slim_job));
-    // One watch for both: all pods for the meter, of which those of Runs are for the Runs.
+    // One watch for both: the meter needs all pods, and Runs need their own.
     let pod_config = if meter.is_some() { watcher::Config::default() } else { of_runs };
     let unseen = meter.clone();
     let pod_events = objects(Api::<SlimPod>::all(client.clone()), pod_config, move || {
@@ -113,6 +116,14 @@ pub async fn run(
         failures: Mutex::default(),
     });
     let config = Config::default().concurrency(CONCURRENCY).debounce(DEBOUNCE);
+    let cleaner = books.as_ref().map(|books| Cleaner {
+        client: client.clone(),
+        runs: runs.clone(),
+        ledger: books.ledger.clone(),
+        meter: Arc::clone(&books.meter),
+        limits: books.limits,
+        metrics: books.cleanup_metrics.clone(),
+    });
     let results = applier(
         |run, worker| Worker::handle(worker, run).boxed(),
         Worker::retry,
@@ -127,13 +138,14 @@ pub async fn run(
     };
     let sweeps = sweep(&context, listed.subscribe(), &stop);
     let metering = async {
-        if let (Some(ledger), Some(meter)) = (ledger, meter) {
-            // In a task of its own: a slow database holds up nothing here.
+        if let Some(Books { ledger, meter, .. }) = books {
+            // In a task of its own, so that a slow database delays nothing here.
             finished(tokio::spawn(meter.run(client, ledger, stop.clone()))).await?;
         }
         Ok(())
     };
-    // Until Runs are listed nothing was begun, and kube would wait for that list for ever.
+    let cleaning = clean_up(cleaner, listed.subscribe(), &stop);
+    // Until Runs are listed nothing has begun, and kube would wait for that list for ever.
     let stopped_early = async {
         stop.cancelled().await;
         if listed.borrow().runs {
@@ -147,10 +159,22 @@ pub async fn run(
         }
     };
     let controlling = async {
-        tokio::join!(reconciles, announce_until(&stop, announce), sweeps);
+        tokio::join!(reconciles, announce_until(&stop, announce), sweeps, cleaning);
         Ok(())
     };
     tokio::try_join!(controlling, metering).map(|_| ())
+}
+
+/// What needs PostgreSQL: the meter, and the archive of ended Runs.
+pub struct Books {
+    /// The database.
+    pub ledger: Ledger,
+    /// Meters pods and nodes into it.
+    pub meter: Arc<Meter>,
+    /// How many ended Runs stay in the cluster.
+    pub limits: cleanup::Limits,
+    /// Counts and gauges of cleaning up.
+    pub cleanup_metrics: cleanup::metrics::Metrics,
 }
 
 /// Which caches are complete. Not by `Store::wait_until_ready`: of several tasks that wait for a store, kube wakes one.
@@ -164,7 +188,15 @@ struct Listed {
 }
 
 impl Listed {
-    /// Waits until all of them are, or for ever if the process is ending.
+    /// Waits until all caches are complete; `false` if the process is asked to end before.
+    async fn all_or(stop: &CancellationToken, listed: watch::Receiver<Self>) -> bool {
+        tokio::select! {
+            () = stop.cancelled() => false,
+            () = Self::all(listed) => true,
+        }
+    }
+
+    /// Waits until all caches are complete, or for ever if the process is ending.
     async fn all(mut listed: watch::Receiver<Self>) {
         if listed.wait_for(|listed| listed.runs && listed.jobs && listed.pods && listed.nodes).await.is_err()
         {
@@ -173,7 +205,7 @@ impl Listed {
     }
 }
 
-/// The meter panicked: what was being done is left as it is, and a new process goes on with it.
+/// The meter panicked. Work under way is left as it is, and a new process goes on with it.
 #[derive(Debug, thiserror::Error)]
 #[error("the meter panicked, see the message above; this process must be started again")]
 pub struct MeterPanicked;
@@ -182,7 +214,14 @@ async fn finished(meter: JoinHandle<()>) -> Result<(), MeterPanicked> {
     meter.await.map_err(|_| MeterPanicked)
 }
 
-/// Counts of what the controller did.
+/// All metrics of the Run controller.
+pub const TABLE: MetricTable = MetricTable {
+    prefix: "warpyard_controllers",
+    entries: &[MetricEntry::new("reconciles", MetricKind::Counter, "Reconciles of Runs by result")
+        .labels(&[("result", "`Ok`, `Conflict`, `Error`")])],
+};
+
+/// The Run controller's metrics.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     reconciles: Family<ReconcileLabels, Counter>,
@@ -201,12 +240,12 @@ enum ReconcileResult {
 }
 
 impl Metrics {
-    /// Metrics that are served with the registry's others.
+    /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(
             "warpyard_controllers_reconciles",
-            "Reconciles of Runs by result",
+            TABLE.help("reconciles"),
             metrics.reconciles.clone(),
         );
         metrics
@@ -222,21 +261,20 @@ struct Worker {
     listed: watch::Receiver<Listed>,
     stop: CancellationToken,
     metrics: Metrics,
-    /// Failures in a row by Run; a success removes the entry, so it is bounded by the Runs that fail.
+    /// Failures in a row, by Run. A success removes the entry, so failing Runs bound its size.
     failures: Mutex<HashMap<RunKey, u32>>,
 }
 
 impl Worker {
-    /// Reconciles in a task of its own, so that a slow one never holds up the watches.
+    /// Reconciles in a task of its own, so that a slow one never delays the watches.
     async fn handle(worker: Arc<Self>, run: Arc<Run>) -> Result<Action, run::Error> {
         let key = key_of(&run);
         let task = {
             let worker = Arc::clone(&worker);
             tokio::spawn(async move {
                 // Nothing is decided before all caches are complete.
-                tokio::select! {
-                    () = Listed::all(worker.listed.clone()) => {}
-                    () = worker.stop.cancelled() => return Ok(Action::await_change()),
+                if !Listed::all_or(&worker.stop, worker.listed.clone()).await {
+                    return Ok(Action::await_change());
                 }
                 reconcile(run, Arc::clone(&worker.context)).await
             })
@@ -261,16 +299,15 @@ impl Worker {
         }
         let mut failures = worker.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let count = failures.entry(key_of(&run)).or_default();
-        let wait = RETRY_FIRST.saturating_mul(1 << (*count).min(16)).min(RETRY_MAX);
         *count = count.saturating_add(1);
-        Action::requeue(wait)
+        Action::requeue(backoff::wait(RETRY_FIRST, RETRY_MAX, *count))
     }
 }
 
 fn report(result: Result<(ObjectRef<Run>, Action), ApplierError<run::Error, Infallible>>) {
     match result {
         Ok((run, _)) => debug!(%run, "Reconciled."),
-        // Children outlive a deleted Run for a moment; their events find no Run, and that is right.
+        // Children outlive a deleted Run for a moment, so their events find no Run, as expected.
         Err(ApplierError::ObjectNotFound(run)) => debug!(%run, "Nothing to reconcile."),
         Err(ApplierError::ReconcilerFailed(error, run)) if error.is_conflict() => {
             debug!(%run, %error, "Decided on an old object; will look again.");
@@ -282,8 +319,8 @@ fn report(result: Result<(ObjectRef<Run>, Action), ApplierError<run::Error, Infa
     }
 }
 
-/// Keeps the store and yields the Runs to look at: each changed one, and after a list all, because what changed while
-/// we were not watching is not told one by one.
+/// Keeps the store and yields the Runs to reconcile: each changed one, and all after a list, because a list
+/// does not show what changed.
 fn keys<K>(
     events: impl futures::Stream<Item = Event<K>> + Send + 'static,
     mut writer: kube::runtime::reflector::store::Writer<K>,
@@ -331,7 +368,7 @@ fn pod_keys(
         .boxed()
 }
 
-/// A node that goes, is lost or comes back concerns the Runs with a member on it.
+/// Yields the Runs with a member on a node that leaves, is lost or comes back.
 fn node_keys(
     events: BoxStream<'static, Event<SlimNode>>,
     context: Arc<Context>,
@@ -350,7 +387,7 @@ fn node_keys(
         .boxed()
 }
 
-/// What is built is not read back: only status, metadata and `suspend` are.
+/// Drops what is never read back: only status, metadata and `suspend` are read.
 fn slim_job(job: &mut Job) {
     if let Some(spec) = &mut job.spec {
         spec.template = PodTemplateSpec::default();
@@ -372,10 +409,16 @@ async fn announce_until(stop: &CancellationToken, announce: impl Future<Output =
     }
 }
 
+async fn clean_up(cleaner: Option<Cleaner>, listed: watch::Receiver<Listed>, stop: &CancellationToken) {
+    let Some(cleaner) = cleaner else { return };
+    if Listed::all_or(stop, listed).await {
+        cleaner.run(stop).await;
+    }
+}
+
 async fn sweep(context: &Context, listed: watch::Receiver<Listed>, stop: &CancellationToken) {
-    tokio::select! {
-        () = stop.cancelled() => return,
-        () = Listed::all(listed) => {}
+    if !Listed::all_or(stop, listed).await {
+        return;
     }
     let mut timer = tokio::time::interval(SWEEP);
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -404,10 +447,19 @@ mod tests {
         assert!(finished(tokio::spawn(async {})).await.is_ok());
     }
 
-    /// More than are reconciled at the same time.
+    #[test]
+    fn the_table_names_every_metric_of_the_registry_and_no_other() {
+        let mut registry = Registry::default();
+        Metrics::register(&mut registry).count(ReconcileResult::Ok);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodes");
+        assert_eq!(TABLE.differences(&text), Vec::<String>::new());
+    }
+
+    /// More Runs than are reconciled at the same time.
     const RUNS: u64 = 40;
 
-    /// An API server with runs that are over, which takes its time to list one kind, and whose watches never bring anything.
+    /// An API server with runs that are over. It is slow to list one kind, and its watches bring nothing.
     fn server(slow: &'static str, takes: Duration) -> kube::Client {
         let run = |index: u64| {
             json!({
@@ -439,8 +491,14 @@ mod tests {
         let (announced, ready) = tokio::sync::oneshot::channel();
         let announce = || announced.send(()).expect("it is waited for");
         let client = server("/jobs", DEBOUNCE * 4);
-        let works =
-            tokio::spawn(run(client, metrics.clone(), None, None, CancellationToken::new(), announce));
+        let works = tokio::spawn(run(
+            client,
+            metrics.clone(),
+            None,
+            Surroundings::default(),
+            CancellationToken::new(),
+            announce,
+        ));
         ready.await.expect("everything is listed");
         tokio::time::sleep(Duration::from_secs(5)).await;
         works.abort();
@@ -454,8 +512,14 @@ mod tests {
         const HOUR: Duration = Duration::from_hours(1);
         for slow in ["/runs", "/jobs", "/pods"] {
             let stop = CancellationToken::new();
-            let works =
-                tokio::spawn(run(server(slow, HOUR), Metrics::default(), None, None, stop.clone(), || {}));
+            let works = tokio::spawn(run(
+                server(slow, HOUR),
+                Metrics::default(),
+                None,
+                Surroundings::default(),
+                stop.clone(),
+                || {},
+            ));
             tokio::time::sleep(DEBOUNCE * 4).await;
             stop.cancel();
             let ended = tokio::time::timeout(HOUR / 2, works).await;

@@ -1,4 +1,4 @@
-//! The loop: what the sources report becomes what the Node says.
+//! The loop: turns reports of the sources into writes to the Node.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::Api;
+use service_kit::backoff;
 use service_kit::health::Readiness;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -16,10 +17,10 @@ use tracing::{info, warn};
 use crate::args::Args;
 use crate::metrics::{Metrics, WriteResult};
 use crate::node;
-use crate::policy::{Change, Seen, decide};
+use crate::policy::{NodePatch, Seen, decide};
 use crate::probe::{Probes, Report, Reports};
 
-/// The longest that one reading or writing of the Node takes.
+/// The time limit for one read or write of the Node.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Conflicts in a row before a pause. Others write to a Node every few seconds at most.
 const CONFLICTS_MAX: u32 = 8;
@@ -67,7 +68,7 @@ struct Agent {
 }
 
 impl Agent {
-    /// Brings the Node up to date whenever a source has news, and from time to time in case that others changed it.
+    /// Updates the Node whenever a source reports, and from time to time in case others changed it.
     async fn serve(&self, mut reports: Reports, mut receiver: Receiver<Report>) {
         let mut failures = 0;
         let mut next_look = Instant::now();
@@ -100,7 +101,7 @@ impl Agent {
                         failures, "Could not bring the Node up to date; trying again."
                     );
                     failures += 1;
-                    RETRY_FIRST.saturating_mul(1 << (failures - 1).min(8)).min(RETRY_MAX)
+                    backoff::wait(RETRY_FIRST, RETRY_MAX, failures)
                 }
             };
             next_look = Instant::now() + wait;
@@ -130,7 +131,7 @@ impl Agent {
     }
 }
 
-fn log(change: &Change) {
+fn log(change: &NodePatch) {
     for condition in &change.conditions {
         info!(
             condition = condition.type_,

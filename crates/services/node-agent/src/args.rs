@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use reqwest::Url;
 use service_kit::args::{CommonArgs, parse_duration};
 
-/// Watches one machine for notices of its cloud and for sick GPUs, and says so on its Node.
+/// Watches one machine for notices of its cloud and for sick GPUs, and marks its Node.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "warpyard-node-agent", version)]
 pub struct Args {
@@ -18,13 +18,13 @@ pub struct Args {
     /// The Node of this machine.
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub node_name: String,
-    /// Whose notices to watch for.
+    /// The cloud whose notices to watch for.
     #[arg(long, value_enum, default_value_t = Cloud::None)]
     pub cloud: Cloud,
-    /// Where the cloud's metadata are served, by plain HTTP.
+    /// The address of the cloud's metadata, over plain HTTP.
     #[arg(long, value_name = "URL", default_value = "http://169.254.169.254")]
     pub metadata_url: Url,
-    /// From one question to the cloud's metadata to the next.
+    /// Time between two requests to the cloud's metadata.
     #[arg(long, default_value = "1s", value_parser = parse_duration)]
     pub poll: Duration,
     /// How long an answer may take.
@@ -33,24 +33,24 @@ pub struct Args {
     /// The kernel log to watch for errors of the NVIDIA driver: /dev/kmsg.
     #[arg(long, value_name = "FILE")]
     pub kmsg: Option<PathBuf>,
-    /// The metrics of DCGM exporter on this machine, by plain HTTP, such as `http://127.0.0.1:9400/metrics`.
+    /// The metrics of DCGM exporter on this machine, over plain HTTP, such as `http://127.0.0.1:9400/metrics`.
     #[arg(long, value_name = "URL")]
     pub dcgm_url: Option<Url>,
-    /// From one look at them to the next; the exporter itself looks every 30 s.
+    /// Time between two requests to DCGM exporter, which itself updates every 30 s.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub dcgm_poll: Duration,
-    /// The file that differs after each boot.
+    /// The file whose content differs after each boot.
     #[arg(long, value_name = "FILE", default_value = "/proc/sys/kernel/random/boot_id")]
     pub boot_id_file: PathBuf,
-    /// How long before a scheduled maintenance nothing new is placed on the machine any more.
+    /// How long before scheduled maintenance the machine takes no new pods.
     #[arg(long, default_value = "1h", value_parser = parse_duration)]
     pub maintenance_lead: Duration,
-    /// From one look at the Node to the next, while nothing happens.
+    /// Time between two checks of the Node, while nothing happens.
     #[arg(long, default_value = "5m", value_parser = parse_duration)]
     pub resync: Duration,
 }
 
-/// The clouds whose notices are understood.
+/// The supported clouds.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cloud {
     /// Amazon EC2.
@@ -59,12 +59,12 @@ pub enum Cloud {
     Gcp,
     /// Microsoft Azure.
     Azure,
-    /// A machine of your own: nothing is asked.
+    /// A machine of your own: there is no cloud to ask.
     None,
 }
 
 impl Args {
-    /// Refuses an agent that would watch nothing, or without a pause, and endpoints that it cannot ask.
+    /// Refuses arguments without anything to watch, without a pause, or with unusable endpoints.
     pub fn validate(&self) -> anyhow::Result<()> {
         ensure!(
             self.cloud != Cloud::None || self.kmsg.is_some() || self.dcgm_url.is_some(),
@@ -78,7 +78,7 @@ impl Args {
         for url in [Some(&self.metadata_url), self.dcgm_url.as_ref()].into_iter().flatten() {
             ensure!(
                 url.scheme() == "http",
-                "{url} is no plain HTTP: the agent speaks no TLS to its own machine"
+                "{url} is not plain HTTP: the agent uses no TLS on its own machine"
             );
         }
         Ok(())

@@ -1,19 +1,19 @@
-//! What the sources find.
+//! The findings of the sources.
 
 use api_types::names::{LEAVING_MAINTENANCE, LEAVING_SPOT};
 use jiff::{SignedDuration, Timestamp};
 
-/// The longest text of a source that goes on into an object: a line that a person reads.
+/// The longest text of a source in an object: one line for a person.
 const TEXT_CHARS_MAX: usize = 160;
 
-/// The cloud says that something will happen to the machine.
+/// The cloud announces an event for the machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Notice {
-    /// Whether the machine goes, and why.
+    /// Whether the machine leaves, and why.
     pub kind: NoticeKind,
     /// When.
     pub due: Due,
-    /// What, in the cloud's own words, with its cloud before it.
+    /// The event in the cloud's own words, after the cloud's name.
     pub what: String,
 }
 
@@ -24,12 +24,13 @@ pub enum NoticeKind {
     Spot,
     /// The machine is restarted, moved or retired.
     Maintenance,
-    /// Worth a sentence, and no reason to leave: a rebalance recommendation, a live migration, a pause of seconds.
+    /// Shown to people, but no reason to leave: a rebalance recommendation, a live migration, a pause of
+    /// seconds.
     Advice,
 }
 
 impl NoticeKind {
-    /// The value of the taint, if the machine goes.
+    /// The value of the taint, if the machine leaves.
     pub fn taint_value(self) -> Option<&'static str> {
         match self {
             Self::Spot => Some(LEAVING_SPOT),
@@ -39,36 +40,36 @@ impl NoticeKind {
     }
 }
 
-/// When a notice comes true.
+/// When the announced event happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
     /// At a time that the cloud names.
     At(Timestamp),
-    /// The cloud names no time, but documents how long after the first sight of the notice it waits.
+    /// The cloud names no time, but documents how long after the notice the event happens.
     Within(SignedDuration),
 }
 
-/// A GPU that needs somebody's help.
+/// A GPU that needs help.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fault {
+pub struct GpuFault {
     /// The GPU: its PCI address where that is known, else its UUID or index.
     pub gpu: String,
     /// What is wrong, for a person.
     pub what: String,
-    /// What helps.
+    /// The remedy.
     pub remedy: Remedy,
-    /// Who says so.
+    /// The origin of the finding.
     pub origin: Origin,
 }
 
-/// What helps a sick GPU, from the least to the most effort.
+/// The remedy for a sick GPU, from the least to the most effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remedy {
-    /// Nothing may run on it, then it is reset.
+    /// The GPU is reset while nothing runs on it.
     ResetGpu,
     /// The machine is restarted.
     RestartNode,
-    /// A person looks at the hardware.
+    /// A person inspects the hardware.
     Inspect,
 }
 
@@ -77,20 +78,21 @@ pub enum Remedy {
 pub enum Origin {
     /// An event: the record of the kernel log with this sequence number, which counts from boot.
     KernelLog(u64),
-    /// A state, which DCGM exporter shows for as long as it likes: an Xid until the exporter is restarted.
+    /// A state that DCGM exporter may show for long: an Xid until the exporter is restarted.
     Dcgm,
 }
 
-/// What sources have found so far.
+/// The findings of sources so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View<T> {
-    /// All findings that stand.
+    /// All present findings.
     pub found: Vec<T>,
-    /// Whether every source has answered since the agent started. Before that, nothing found means nothing.
+    /// Whether every source has answered since the agent started. Before that, the absence of findings has no
+    /// meaning.
     pub complete: bool,
 }
 
-/// A source's text as it may go into an object: short, and on one line.
+/// A source's text in a form for objects: short, and on one line.
 pub fn line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ").chars().take(TEXT_CHARS_MAX).collect()

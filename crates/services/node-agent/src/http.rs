@@ -1,22 +1,24 @@
-//! Asking endpoints of the machine: plain HTTP, no proxy, no redirects, and answers of a bounded size and time.
+//! Requests to endpoints of the machine: plain HTTP, no proxy, no redirects, and answers of bounded size and
+//! time.
 
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, StatusCode, Url};
 
-/// The longest answer of a metadata endpoint that is read. Real ones have some hundred bytes.
+/// The longest accepted answer of a metadata endpoint. Real ones have some hundred bytes.
 pub const METADATA_BYTES_MAX: usize = 64 * 1024;
-/// The longest answer of DCGM exporter that is read: 16 GPUs in 7 parts each, with 60 metrics of 400 bytes, have 2.7 MB.
+/// The longest accepted answer of DCGM exporter: 16 GPUs in 7 parts each, with 60 metrics of 400 bytes, have
+/// 2.7 MB.
 pub const METRICS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no client.
+    /// The client could not be made.
     #[error("cannot make an HTTP client")]
     Setup(#[source] reqwest::Error),
-    /// The setting and the path make no address.
+    /// The setting and the path do not make a valid address.
     #[error("cannot make an address of {base} and {path}")]
     Address {
         /// The setting.
@@ -24,7 +26,7 @@ pub enum Error {
         /// The path.
         path: &'static str,
     },
-    /// Nobody answered in time.
+    /// There was no answer in time.
     #[error("no answer")]
     Silent(#[source] reqwest::Error),
     /// The answer is too long.
@@ -36,7 +38,7 @@ pub enum Error {
     /// The answer is a refusal.
     #[error("the answer {status}")]
     Status {
-        /// Which.
+        /// The HTTP status.
         status: StatusCode,
     },
 }
@@ -49,7 +51,7 @@ pub struct Http {
     bytes_max: usize,
 }
 
-/// What an endpoint said.
+/// The answer of an endpoint.
 #[derive(Debug)]
 pub struct Answer {
     /// Its status.
@@ -61,12 +63,12 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body, if it is one.
+    /// The body of a successful answer.
     pub fn ok(self) -> Result<Vec<u8>, Error> {
         if self.status.is_success() { Ok(self.body) } else { Err(Error::Status { status: self.status }) }
     }
 
-    /// The body, or nothing where there is nothing.
+    /// The body, or `None` for a 404.
     pub fn found(self) -> Result<Option<Vec<u8>>, Error> {
         if self.status == StatusCode::NOT_FOUND { Ok(None) } else { self.ok().map(Some) }
     }
@@ -76,11 +78,11 @@ impl Http {
     /// For the endpoint at `base`. An answer takes no longer than `timeout`.
     pub fn new(base: Url, timeout: Duration, bytes_max: usize) -> Result<Self, Error> {
         let client = Client::builder()
-            // The machine's own metadata: a proxy would answer with those of another machine.
+            // No proxy: it would return the metadata of another machine.
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .timeout(timeout)
-            // It never speaks TLS, so it needs no authorities, which an image may not have.
+            // It never uses TLS, so it needs no CAs, which an image may lack.
             .tls_certs_only([])
             .build()
             .map_err(Error::Setup)?;

@@ -1,14 +1,14 @@
-//! The node agent: one process on each machine that learns of trouble there and says so on the machine's Node.
+//! The node agent: one process on each machine that detects trouble there and marks the machine's Node.
 //!
 //! ```text
-//!   metadata of AWS, GCP, Azure ──► source/{aws,gcp,azure} ──► Notice ─┐
-//!   kernel log ───────────────────► source/kmsg ─► xid ─────► Fault ───┼─► policy::decide ──► node::write
-//!   DCGM exporter's metrics ──────► source/dcgm ─► xid ─────► Fault ───┘    PURE              taint, annotation, condition
-//!          probe, http: effects         PURE: bytes in, findings out
+//!   metadata of AWS, GCP, Azure ──► source/{aws,gcp,azure} ─► Notice ───┐
+//!   kernel log ───────────────────► source/kmsg ─► xid ─────► GpuFault ─┼─► policy::decide ──► node::write
+//!   DCGM exporter's metrics ──────► source/dcgm ─► xid ─────► GpuFault ─┘    PURE              taint, annotation,
+//!          probe, http: effects         PURE: bytes in, findings out                           condition
 //! ```
 //!
-//! What others do about it (drain, requeue, record) is decided from the taints. The agent never evicts a pod, never
-//! resets a GPU, and writes to no Node but its own; an admission policy (`deploy/node-agent/policy.yaml`) holds it to that.
+//! Other components act on the taints (drain, requeue, record). The agent never evicts a pod, never resets a
+//! GPU, and writes only to its own Node; an admission policy (`deploy/node-agent/policy.yaml`) enforces that.
 
 pub mod agent;
 pub mod args;

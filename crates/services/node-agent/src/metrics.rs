@@ -1,14 +1,42 @@
-//! Counts of what the agent did and saw.
+//! The agent's metrics.
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use service_kit::metric_table::{MetricEntry, MetricKind, MetricTable};
 
-use crate::probe::Source;
+use crate::source::Source;
 use crate::xid::Action;
 
-/// See the module. Clones count together.
+/// All metrics.
+pub const TABLE: MetricTable = MetricTable {
+    prefix: "warpyard_node_agent",
+    entries: &[
+        MetricEntry::new(
+            "polls",
+            MetricKind::Counter,
+            "Polls of sources of notices and faults, by source and result",
+        )
+        .labels(&[
+            (
+                "source",
+                "`AwsSpot`, `AwsRebalance`, `AwsScheduled`, `GcpPreempted`, `GcpMaintenance`, `Azure`, …",
+            ),
+            ("result", "`Ok`, `Error`"),
+        ]),
+        MetricEntry::new(
+            "xids",
+            MetricKind::Counter,
+            "Errors of the NVIDIA driver in the kernel log, by the action that they need",
+        )
+        .labels(&[("action", "`Ignore`, `RestartApp`, `Help`, `Unknown`")]),
+        MetricEntry::new("writes", MetricKind::Counter, "Writes to the Node by result")
+            .labels(&[("result", "`Ok`, `Conflict`, `Error`")]),
+    ],
+};
+
+/// The agent's metrics; clones share the numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     polls: Family<PollLabels, Counter>,
@@ -51,31 +79,19 @@ struct WriteLabels {
 pub enum WriteResult {
     /// It is written.
     Ok,
-    /// Somebody else wrote at the same time; it is decided anew.
+    /// Another writer wrote at the same time; the write is decided anew.
     Conflict,
-    /// It is tried again later.
+    /// It failed, and is tried again later.
     Error,
 }
 
 impl Metrics {
-    /// Metrics that are served with the registry's others.
+    /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        registry.register(
-            "warpyard_node_agent_polls",
-            "Looks at sources of notices and faults, by source and result",
-            metrics.polls.clone(),
-        );
-        registry.register(
-            "warpyard_node_agent_xids",
-            "Errors of the NVIDIA driver in the kernel log, by what they ask for",
-            metrics.xids.clone(),
-        );
-        registry.register(
-            "warpyard_node_agent_writes",
-            "Writes to the Node by result",
-            metrics.writes.clone(),
-        );
+        registry.register("warpyard_node_agent_polls", TABLE.help("polls"), metrics.polls.clone());
+        registry.register("warpyard_node_agent_xids", TABLE.help("xids"), metrics.xids.clone());
+        registry.register("warpyard_node_agent_writes", TABLE.help("writes"), metrics.writes.clone());
         metrics
     }
 
@@ -96,5 +112,25 @@ impl Metrics {
 
     pub(crate) fn wrote(&self, result: WriteResult) {
         self.writes.get_or_create(&WriteLabels { result }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::{Metrics, TABLE, WriteResult};
+    use crate::source::Source;
+
+    #[test]
+    fn the_table_names_every_metric_of_the_registry_and_no_other() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.polled(Source::Dcgm, true);
+        metrics.saw_xid(None);
+        metrics.wrote(WriteResult::Ok);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodes");
+        assert_eq!(TABLE.differences(&text), Vec::<String>::new());
     }
 }

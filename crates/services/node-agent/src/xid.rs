@@ -1,17 +1,17 @@
-//! What an Xid, the NVIDIA driver's number for an error, asks for: NVIDIA's catalogue as data.
+//! The action that an Xid, the NVIDIA driver's number for an error, needs: NVIDIA's catalogue as data.
 //!
-//! Codes that the catalogue calls unused, or gives no action for, are not here: they are logged, and nothing follows.
+//! Codes that the catalogue calls unused, or that have no action, are left out: they are only logged.
 
 use std::ops::RangeInclusive;
 
 use crate::finding::Remedy;
 
-/// What NVIDIA's catalogue says to do first.
+/// The first action in NVIDIA's catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing: it is information, or another Xid says what to do.
+    /// Nothing: it is information, or another Xid has the action.
     Ignore,
-    /// The application that ran is to be started again: mostly it is at fault, and the GPU is well.
+    /// The application is to be restarted: it is usually at fault, and the GPU is healthy.
     RestartApp,
     /// The GPU needs help.
     Help(Remedy),
@@ -19,15 +19,15 @@ pub enum Action {
     ByMessage,
 }
 
-/// Codes from one to another, what to do, and what it is about.
+/// A range of codes, the action, and a description.
 type Row = (RangeInclusive<u32>, Action, &'static str);
 
 const RESET: Action = Action::Help(Remedy::ResetGpu);
 const RESTART: Action = Action::Help(Remedy::RestartNode);
 const INSPECT: Action = Action::Help(Remedy::Inspect);
 
-/// NVIDIA's "immediate action" by code, in order. Its workflow for 48 ends in draining and resetting the GPU, those for NVLink in
-/// a look at the link.
+/// NVIDIA's "immediate action" by code, in order. Its workflow for 48 ends in draining and resetting the GPU,
+/// those for NVLink in an inspection of the link.
 const TABLE: &[Row] = &[
     (8..=8, Action::RestartApp, "GPU stopped processing"),
     (11..=11, Action::RestartApp, "invalid push buffer stream"),
@@ -91,15 +91,15 @@ const TABLE: &[Row] = &[
     (171..=172, Action::Ignore, "details of Xid 48"),
 ];
 
-/// The codes whose messages say whether they are fatal; those that are not mend themselves.
+/// The codes whose messages say whether they are fatal; the others need no action.
 const SAY_WHETHER_FATAL: RangeInclusive<u32> = 144..=150;
 
-/// What a code asks for, and what it is about; nothing for a code that is not in the table.
+/// The action for a code, and a description; `None` for a code that is not in the table.
 pub fn action(code: u32) -> Option<(Action, &'static str)> {
     TABLE.iter().find(|(codes, ..)| codes.contains(&code)).map(|(_, action, about)| (*action, *about))
 }
 
-/// The help that a GPU needs after an Xid with this message, which may be empty, and what it is about.
+/// The remedy for a GPU after an Xid with this message, which may be empty, and a description.
 pub fn remedy(code: u32, message: &str) -> Option<(Remedy, &'static str)> {
     let message = message.to_ascii_lowercase();
     let (action, about) = action(code)?;
@@ -126,7 +126,7 @@ fn recovery_action(message: &str) -> Option<Remedy> {
 mod tests {
     use super::*;
 
-    /// Every code of NVIDIA's catalogue with this first action. From the catalogue, not from the table.
+    /// Every code with this first action, copied from NVIDIA's catalogue instead of the table.
     fn codes(of: Action) -> Vec<u32> {
         (0..1_000).filter(|code| action(*code).is_some_and(|(action, _)| action == of)).collect()
     }

@@ -1,9 +1,9 @@
 //! The Grafana dashboard of the scheduler, described once: `cargo xtask codegen` writes
-//! `deploy/grafana/warpyard-scheduler.json`. A test holds it to the metrics that there are.
+//! `deploy/grafana/warpyard-scheduler.json`. A test checks that every metric it names exists.
 
 use serde_json::{Value, json};
 
-/// Panels stand two in a row; a row of Grafana has 24 columns.
+/// Two panels fill a row; a row of Grafana has 24 columns.
 const WIDTH: u32 = 12;
 const HEIGHT: u32 = 8;
 
@@ -50,7 +50,7 @@ const PANELS: &[Panel] = &[
         ],
     },
     Panel {
-        title: "GPU time lost by giving way, per second",
+        title: "GPU time lost by evictions, per second",
         unit: "short",
         draws: &[("sum by (reason) (rate(warpyard_scheduler_evicted_gpu_seconds_total[5m]))", "{{reason}}")],
     },
@@ -104,7 +104,33 @@ const PANELS: &[Panel] = &[
             ("60 * sum(rate(warpyard_scheduler_watch_errors_total[5m]))", "errors"),
             ("60 * sum(rate(warpyard_scheduler_watch_decode_errors_total[5m]))", "not decoded"),
             ("60 * sum(rate(warpyard_scheduler_forecast_panics_total[5m]))", "forecasts"),
+            ("60 * sum(rate(warpyard_scheduler_plans_judged_total[5m]))", "judged plans"),
+            ("60 * sum(rate(warpyard_scheduler_plans_wrong_total[5m]))", "wrong plans"),
         ],
+    },
+    Panel {
+        title: "Bought machines, and how many are allowed",
+        unit: "short",
+        draws: &[
+            (
+                "sum by (machine_type, capacity_type) (warpyard_scheduler_machines)",
+                "{{machine_type}} {{capacity_type}}",
+            ),
+            ("max(warpyard_scheduler_machines_most)", "allowed"),
+        ],
+    },
+    Panel {
+        title: "What bought machines cost per hour, and what is allowed",
+        unit: "short",
+        draws: &[
+            ("sum(warpyard_scheduler_machines_per_hour)", "spent"),
+            ("max(warpyard_scheduler_machines_per_hour_most)", "allowed"),
+        ],
+    },
+    Panel {
+        title: "Launches of machines per hour by outcome",
+        unit: "short",
+        draws: &[("3600 * sum by (outcome) (rate(warpyard_scheduler_launches_total[15m]))", "{{outcome}}")],
     },
     Panel {
         title: "Leaders, and their epoch",
@@ -165,8 +191,11 @@ impl Panel {
 mod tests {
     use std::collections::BTreeSet;
 
+    use serde_json::Value;
+    use service_kit::metric_table::{MetricEntry, MetricKind};
+
     use super::{PANELS, dashboard_json};
-    use crate::metrics::table::{Kind, PREFIX, TABLE};
+    use crate::metrics::table::{PREFIX, TABLE};
 
     /// Names of metrics in an expression.
     fn named(expression: &str) -> impl Iterator<Item = &str> {
@@ -177,11 +206,11 @@ mod tests {
 
     #[test]
     fn every_metric_that_is_drawn_exists_and_every_one_is_drawn() {
-        let scraped = |entry: &crate::metrics::table::Entry| match entry.kind {
-            Kind::Histogram => format!("{}_bucket", entry.full_name()),
-            _ => entry.full_name(),
+        let scraped = |entry: &MetricEntry| match entry.kind {
+            MetricKind::Histogram => format!("{}_bucket", TABLE.full_name(entry)),
+            _ => TABLE.full_name(entry),
         };
-        let there: BTreeSet<String> = TABLE.iter().map(scraped).collect();
+        let there: BTreeSet<String> = TABLE.entries.iter().map(scraped).collect();
         let drawn: BTreeSet<String> = PANELS
             .iter()
             .flat_map(|panel| panel.draws)
@@ -192,15 +221,32 @@ mod tests {
     }
 
     #[test]
+    fn alerts_name_metrics_that_there_are() {
+        let alerts: Value =
+            serde_norway::from_str(include_str!("../../../../deploy/prometheus/alerts.yaml")).unwrap();
+        let there: BTreeSet<String> = TABLE.entries.iter().map(|entry| TABLE.full_name(entry)).collect();
+        let rules = alerts["groups"][0]["rules"].as_array().unwrap();
+        assert!(rules.len() >= 4, "{rules:?}");
+        for rule in rules {
+            let named: Vec<&str> = named(rule["expr"].as_str().unwrap()).collect();
+            assert!(!named.is_empty() && named.iter().all(|name| there.contains(*name)), "{rule}");
+            assert!(rule["annotations"]["summary"].is_string(), "{rule}");
+        }
+    }
+
+    #[test]
     fn legends_name_labels_that_there_are() {
         for (expression, legend) in PANELS.iter().flat_map(|panel| panel.draws) {
-            let Some(label) = legend.split("{{").nth(1).and_then(|rest| rest.split("}}").next()) else {
+            let labels: Vec<&str> =
+                legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next()).collect();
+            if labels.is_empty() {
                 continue;
-            };
-            assert!(expression.contains(&format!("by ({label})")), "{legend} of {expression}");
+            }
+            assert!(expression.contains(&format!("by ({})", labels.join(", "))), "{legend} of {expression}");
             for name in named(expression) {
-                let entry = TABLE.iter().find(|entry| entry.full_name() == name).expect("it exists");
-                assert_eq!(entry.label.map(|(name, _)| name), Some(label), "{name}");
+                let mut entries = TABLE.entries.iter();
+                let entry = entries.find(|entry| TABLE.full_name(entry) == name).expect("it exists");
+                assert_eq!(entry.labels.iter().map(|(name, _)| *name).collect::<Vec<_>>(), labels, "{name}");
             }
         }
     }

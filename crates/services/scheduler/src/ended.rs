@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api_types::names::GANG_LABEL;
-use cluster_convert::{SlimPod, bound_at, member_index};
 use cluster_model::GangKey;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, ListParams};
 use kube::{Client, Resource, ResourceExt};
+use slim_objects::{SlimPod, bound_at, member_index};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
@@ -17,21 +17,21 @@ const PAGE_SIZE: u32 = 500;
 const PAGES_MAX: u32 = 40;
 /// An answer takes milliseconds; after this long the connection is dead.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// A Job makes a pod that failed anew after a wait that doubles up to ten minutes. What is not there after half as long
-/// again does not come: the index has failed for good.
+/// A Job makes a failed pod anew after a wait that doubles up to ten minutes. If there is no new pod after half
+/// as long again, the index has failed for good.
 const ANEW_MAX: SignedDuration = SignedDuration::from_mins(15);
 
-/// How many members of a gang had a node and ended, and are not made anew.
+/// How many members of a gang had a node, ended, and are not made anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// The gang.
     pub gang: GangKey,
-    /// So many, if it could be found out.
+    /// The number; `None` if it could not be found out.
     pub members: Option<u32>,
 }
 
-/// Answers questions one after the other, each with one answer, until nobody asks any more. What could not be found out
-/// is asked for again later.
+/// Answers questions one after the other, each with one answer, until the channel closes. If an answer is
+/// `None`, the dispatcher asks again later.
 pub async fn answer(
     client: Client,
     mut questions: mpsc::UnboundedReceiver<GangKey>,
@@ -41,7 +41,7 @@ pub async fn answer(
         let asked = tokio::time::timeout(ANSWER_MAX, ended_members(&client, &gang)).await;
         let members = match asked.unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into()))) {
             Ok(members) => {
-                debug!(%gang, members, "Asked how many members of a gang that waits have ended.");
+                debug!(%gang, members, "Asked how many members of a waiting gang have ended.");
                 Some(members)
             }
             Err(error) => {
@@ -69,7 +69,7 @@ async fn ended_members(client: &Client, gang: &GangKey) -> kube::Result<u32> {
     Ok(count_ended(&seen))
 }
 
-/// What is read of a pod that has the gang's label.
+/// A pod with the gang's label, as far as we read it.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     /// The uid of its controller.
@@ -86,11 +86,11 @@ struct Seen {
 enum Phase {
     Alive,
     Succeeded,
-    /// It failed, and nobody makes it anew.
+    /// It failed, and is not made anew.
     Failed,
     /// It failed, and its controller may make it anew.
     FailedJustNow,
-    /// It ended without ever having had a node, or is about to be gone.
+    /// It ended without ever having a node, or is about to be gone.
     Neither,
 }
 
@@ -114,17 +114,17 @@ impl Seen {
         }
     }
 
-    /// Whose member it is, and which.
+    /// Its controller, and its place in the gang.
     fn member(&self) -> (Option<&str>, &str) {
         (self.owner.as_deref(), &self.place)
     }
 }
 
-/// How many members of the gang that lives now had a node and ended. The gang's name may have been used before, so a
-/// pod counts only if it has the controller of a pod that lives, and none that lives has its place. Pods without a
-/// controller had their node only after all members were there, so one that had it before a living one was created is
-/// of an earlier use. A member that failed counts only when it is not made anew, however often it was before: else its
-/// gang would start without it, and be in part when it comes.
+/// How many members of the present gang had a node and ended. The gang's name may have been used before, so a
+/// pod counts only if it has the controller of a living pod, and no living pod has its place. Pods without a
+/// controller get their node only after all members exist, so a pod that had its node before a living one was
+/// created is of an earlier gang. A failed member counts only when it is not made anew: otherwise its gang
+/// would start without it, and be in part when it comes.
 fn count_ended(seen: &[Seen]) -> u32 {
     let members = |phase: Phase| -> BTreeSet<(Option<&str>, &str)> {
         seen.iter().filter(|pod| pod.phase == phase).map(Seen::member).collect()
@@ -149,7 +149,7 @@ fn count_ended(seen: &[Seen]) -> u32 {
     u32::try_from(ended.len()).unwrap_or(u32::MAX)
 }
 
-/// The last that happened to a pod, as far as it says.
+/// The last recorded change of a pod.
 fn last_change(pod: &SlimPod) -> Option<Timestamp> {
     let containers = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
     let ends = containers.filter_map(|it| it.state.terminated.as_ref()?.finished_at.as_ref());
@@ -163,8 +163,8 @@ fn stays_on_a_node(pod: &SlimPod) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cluster_convert::SlimPod;
     use serde_json::json;
+    use slim_objects::SlimPod;
 
     use super::{Seen, count_ended};
 

@@ -1,20 +1,23 @@
-//! What the planner found, as the objects people read show it. Pure.
+//! Turns the planner's findings into the statuses that people read. Pure.
 
+use api_types::conditions::{self, Observed};
+use api_types::machine_type::MachineTypeStatus;
 use api_types::queue::{QueueAccounts, QueueStatus};
-use api_types::run::{Reason, Waiting};
+use api_types::run::{Reason, ReasonNumber, WaitNature, Waiting};
+use capacity::real_room::RealRoom;
 use cluster_apply::Value;
-use cluster_model::plan::{ReasonData, WaitingGang};
+use cluster_model::plan::{self, Nature, WaitReason, WaitingGang};
 use cluster_model::{Queue, QueueUsage, SavedAccounts};
 use jiff::Timestamp;
 
-/// As many reasons as the Run's schema takes.
+/// The most reasons that the Run's schema allows.
 const REASONS_MAX: usize = 16;
 /// A condition's message is a line, not a page.
 const MESSAGE_CHARS_MAX: usize = 1_024;
 
-/// Why a gang waits, for who knows what the reader may see.
+/// Why a gang waits, with numbers that not every reader may see: the caller filters them.
 pub fn reasons(gang: &WaitingGang) -> Vec<Reason> {
-    gang.reasons.iter().take(REASONS_MAX).map(|reason| to_reason(reason.to_reason())).collect()
+    gang.reasons.iter().take(REASONS_MAX).map(to_reason).collect()
 }
 
 /// `status.waiting` of the gang's Run.
@@ -22,7 +25,7 @@ pub fn waiting(gang: &WaitingGang) -> Waiting {
     Waiting { reasons: for_tenant(gang).collect() }
 }
 
-/// For everybody in the gang's namespace, who may not see others.
+/// Reasons for readers who may see only the gang's namespace.
 fn for_tenant(gang: &WaitingGang) -> impl Iterator<Item = Reason> {
     reasons(gang).into_iter().map(|reason| match reason.gang_namespace() {
         Some(namespace) if *namespace != *gang.gang.namespace => reason.without_gang(),
@@ -30,11 +33,11 @@ fn for_tenant(gang: &WaitingGang) -> impl Iterator<Item = Reason> {
     })
 }
 
-/// What Karpenter buys a machine for, and no other reason is that.
+/// The only reason for which Karpenter buys a machine.
 const BUY_A_NODE: &str = "Unschedulable";
 
-/// The condition of the gang's first pod: the most binding reason's code, every reason's sentence. Where a pool may buy a node
-/// for it, the code is the one that pools look for.
+/// The condition of the gang's first pod: the most binding reason's code, every reason's sentence. If a pool
+/// may buy a node for the gang, the code is the one that Karpenter looks for.
 pub fn condition(gang: &WaitingGang, is_from_pool: bool) -> Value {
     let code = gang.reasons.first().map_or("Waiting", |reason| reason.code());
     let code = if is_from_pool { BUY_A_NODE } else { code };
@@ -59,31 +62,91 @@ pub fn queue_status(queue: &Queue, usage: &QueueUsage) -> QueueStatus {
     }
 }
 
-/// A queue's use and savings, as its status keeps them for the next leader.
-pub fn accounts(saved: &SavedAccounts) -> QueueAccounts {
-    let thousandths = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    QueueAccounts {
-        since_unix_millis: saved.since.as_millisecond(),
-        decayed_gpu_millis: thousandths(saved.decayed_gpu_milliseconds),
-        beyond_quota_gpu_millis: thousandths(saved.beyond_quota_gpu_milliseconds),
-        bank_gpu_millis: saved.bank_gpu_milliseconds,
+/// The status of a `MachineType` whose machines have less than it says, or no longer. `now` is the time of the decision.
+pub fn machine_type_status(
+    real_room: Option<&RealRoom>,
+    generation: i64,
+    now: Timestamp,
+) -> MachineTypeStatus {
+    let (reason, message) = match real_room {
+        Some(real) => ("MachinesAreSmaller", format!("{}. Write what it has into spec", real.in_words())),
+        None => ("Seen", "Machines have what the spec says, as far as was seen".to_owned()),
+    };
+    let observed = Observed {
+        type_: conditions::machine_type::AS_PROMISED,
+        holds: real_room.is_none(),
+        reason: reason.to_owned(),
+        message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
+    };
+    let since = real_room.map_or(now, |real| real.seen_at);
+    MachineTypeStatus {
+        observed_generation: Some(generation),
+        real_room: real_room.map(RealRoom::status),
+        conditions: conditions::merge(&[], vec![observed], generation, since),
     }
 }
 
-/// The same, read back; what is absurd is taken for nothing.
+/// A queue's use and bank, as its status keeps them for the next leader.
+pub fn accounts(saved: &SavedAccounts) -> QueueAccounts {
+    let SavedAccounts {
+        since,
+        decayed_gpu_milliseconds,
+        beyond_quota_gpu_milliseconds,
+        bank_gpu_milliseconds,
+    } = saved;
+    let thousandths = |value: &u64| i64::try_from(*value).unwrap_or(i64::MAX);
+    QueueAccounts {
+        since_unix_millis: since.as_millisecond(),
+        decayed_gpu_millis: thousandths(decayed_gpu_milliseconds),
+        beyond_quota_gpu_millis: thousandths(beyond_quota_gpu_milliseconds),
+        bank_gpu_millis: *bank_gpu_milliseconds,
+    }
+}
+
+/// The same, read back; an impossible value counts as absent.
 pub fn saved_accounts(accounts: &QueueAccounts) -> Option<SavedAccounts> {
+    let QueueAccounts { since_unix_millis, decayed_gpu_millis, beyond_quota_gpu_millis, bank_gpu_millis } =
+        *accounts;
     let amount = |value: i64| u64::try_from(value).unwrap_or(0);
     Some(SavedAccounts {
-        since: Timestamp::from_millisecond(accounts.since_unix_millis).ok()?,
-        decayed_gpu_milliseconds: amount(accounts.decayed_gpu_millis),
-        beyond_quota_gpu_milliseconds: amount(accounts.beyond_quota_gpu_millis),
-        bank_gpu_milliseconds: accounts.bank_gpu_millis.max(0),
+        since: Timestamp::from_millisecond(since_unix_millis).ok()?,
+        decayed_gpu_milliseconds: amount(decayed_gpu_millis),
+        beyond_quota_gpu_milliseconds: amount(beyond_quota_gpu_millis),
+        bank_gpu_milliseconds: bank_gpu_millis.max(0),
     })
 }
 
-fn to_reason(data: ReasonData) -> Reason {
-    let ReasonData { code, message, never, queue, gang, resource, holds, bound, asks, free } = data;
-    Reason { code: code.to_owned(), message, never, queue, gang, resource, holds, bound, asks, free }
+fn to_reason(reason: &WaitReason) -> Reason {
+    let plan::About { queue, gang, resource } = reason.about();
+    Reason {
+        code: reason.code().to_owned(),
+        message: reason.to_string(),
+        never: reason.is_never(),
+        nature: Some(nature(reason.nature())),
+        topic: Some(reason.topic().to_owned()),
+        queue: queue.map(ToString::to_string),
+        gang: gang.map(ToString::to_string),
+        resource: resource.map(str::to_owned),
+        numbers: reason.numbers().into_iter().map(number).collect(),
+    }
+}
+
+/// Translates the model's nature into the API's: the model does not know the API.
+fn nature(nature: Nature) -> WaitNature {
+    match nature {
+        Nature::Room => WaitNature::Room,
+        Nature::Quota => WaitNature::Quota,
+        Nature::Order => WaitNature::Order,
+        Nature::Time => WaitNature::Time,
+        Nature::People => WaitNature::People,
+        Nature::Never => WaitNature::Never,
+        Nature::Coming => WaitNature::Coming,
+    }
+}
+
+fn number(number: plan::ReasonNumber) -> ReasonNumber {
+    let plan::ReasonNumber { label, value, unit, of_queue } = number;
+    ReasonNumber { label: label.to_owned(), value, unit, of_queue }
 }
 
 /// Counts are never negative, and far below 2³².
@@ -95,6 +158,7 @@ fn count(value: i64) -> u32 {
 mod tests {
     use std::collections::BTreeMap;
 
+    use api_types::run::WaitNature;
     use cluster_apply::Value;
     use cluster_model::plan::{WaitReason, WaitingGang};
     use cluster_model::{Amounts, GangKey, PodKey, Queue, QueueUsage, ResourceName};
@@ -126,8 +190,11 @@ mod tests {
         assert_eq!(waiting.reasons.len(), 2);
         let first = &waiting.reasons[0];
         assert_eq!((first.code.as_str(), first.queue.as_deref()), ("QuotaExceeded", Some("nlp")));
-        assert_eq!((first.holds, first.bound, first.asks), (Some(40), Some(48), Some(32)));
-        assert_eq!(first.message, "queue nlp holds 40 of 48 H100; asks 32");
+        assert_eq!((first.nature, first.topic.as_deref()), (Some(WaitNature::Quota), Some("quota")));
+        let numbers: Vec<_> = first.numbers.iter().map(|it| (it.label.as_str(), it.value)).collect();
+        assert_eq!(numbers, [("requests", 32), ("queue holds", 40), ("queue may hold", 48)]);
+        assert!(first.numbers.iter().all(|number| number.unit == "H100"));
+        assert_eq!(first.message, "queue nlp holds 40 of 48 H100; requests 32");
     }
 
     #[test]
@@ -140,8 +207,7 @@ mod tests {
         assert_eq!(named(reasons(&gang)), ["ns/other", "theirs/other"]);
         assert_eq!(named(waiting(&gang).reasons), ["ns/other", ""]);
         let Value::NotScheduled { message, .. } = condition(&gang, false) else { panic!("a condition") };
-        let expect =
-            "gang ns/other is blocked, and nobody passes it; another gang is blocked, and nobody passes it";
+        let expect = "gang ns/other is blocked, and no gang may pass it; another gang is blocked, and no gang may pass it";
         assert_eq!(message, expect);
     }
 
@@ -149,7 +215,7 @@ mod tests {
     fn a_pod_shows_the_most_binding_code_and_never_asks_for_a_node() {
         let Value::NotScheduled { code, message } = condition(&gang(), false) else { panic!("a condition") };
         assert_eq!(code, "QuotaExceeded");
-        assert_eq!(message, "queue nlp holds 40 of 48 H100; asks 32; 1 of 4 pods exist");
+        assert_eq!(message, "queue nlp holds 40 of 48 H100; requests 32; 1 of 4 pods exist");
         assert_ne!(code, "Unschedulable");
     }
 

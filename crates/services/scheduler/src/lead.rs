@@ -1,10 +1,11 @@
-//! The life of the process, from its first request to its last.
+//! The lifetime of the process, from its first request to its last.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use api_types::names::{SCHEDULER_LEASE, SYSTEM_NAMESPACE};
+use cluster_apply::fence::{self, Endpoint};
 use cluster_apply::{ClaimWriter, EffectWriter, Fenced, Reports, StatusWriter, Writes};
 use cluster_model::PodKey;
 use cluster_watch::Kind;
@@ -21,31 +22,32 @@ use tracing::{error, info, warn};
 
 use crate::args::Args;
 use crate::dispatcher::{Dispatcher, Inputs, Lag, Observers, Outbox, Settings, TakenOver};
+use crate::judge::Judge;
 use crate::machines::{Buyer, CapacityBackend, Decided, Karpenter};
 use crate::metrics::Metrics;
-use crate::record::Record;
+use crate::record::TraceFile;
 use crate::spans::Spans;
+use crate::tell::answers::NOBODY_BUYS;
 use crate::tell::desk::Desk;
 use crate::tell::door::Door;
 use crate::tell::forecaster;
 use crate::tell::learned::Teller;
-use crate::tell::server::Endpoint;
-use crate::{ended, fence, leftovers, policy};
+use crate::{ended, leftovers, policy};
 
-/// Changes that may wait for the loop: 4,096 slim pods are a few MB, and then the watches wait.
+/// Changes that may wait for the loop: 4,096 slim pods are a few MB. Beyond that the watches wait.
 const CHANGES_MAX: usize = 4_096;
-/// Finding out who we are takes one request.
+/// The bound on finding out our identity: one request.
 const REVIEW_MAX: Duration = Duration::from_secs(30);
-/// Taking the fence: a few requests, and four probes of up to 10 s each.
+/// The bound on taking the fence: a few requests, and four probes of up to 10 s each.
 const FENCE_MAX: Duration = Duration::from_secs(50);
 /// From the lease to the first plan, without the settle time. A leader that cannot list by then (a dead connection
 /// without an end, for example) must not keep others from leading.
 const FIRST_PLAN_MAX: Duration = Duration::from_mins(2);
-/// When everything else is listed, a watch of pods that is listed too brings the mark within a second. After this long without
-/// a plan it is taken for dead, and lists again.
+/// When every kind is listed, a healthy watch of pods brings the mark within a second. After this long without
+/// a plan the watch counts as dead, and lists again.
 const WATCH_MAX: Duration = Duration::from_secs(30);
 
-/// Stands by, leads, and ends: `Ok` when it was asked to stop, an error when it may not go on.
+/// Stands by, leads, and ends: `Ok` if it was asked to stop, an error if it must not go on.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     args.validate()?;
     let policy = policy::read(args.policy.as_deref())?;
@@ -59,7 +61,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let reads = client::watching(&config)?;
     let own_pod = tokio::time::timeout(REVIEW_MAX, fence::own_pod(&reads)).await;
     let own_pod = own_pod.context("asking the API server who this process is: no answer")??;
-    // A standby is ready: it does what it is there for.
+    // A standby is ready: it does its work.
     readiness.ready();
     let name = LeaseName {
         namespace: SYSTEM_NAMESPACE.to_owned(),
@@ -87,7 +89,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         lost = held.lost() => {
             error!(reason = %lost, "Lost the lease.");
             cluster_apply::failpoint!("lease-lost");
-            // Not by returning: nothing that is under way may delay the end.
+            // Not by returning: requests under way must not delay the end.
             std::process::exit(1)
         }
         led = leader.lead(&stop) => led?,
@@ -97,7 +99,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Spans that wait are sent; not for long, and not by the runtime's threads.
+/// Sends the spans that still wait, for a bounded time and not on the runtime's threads.
 async fn send_rest(traces: Option<SdkTracerProvider>) {
     let Some(traces) = traces else { return };
     let sent = tokio::task::spawn_blocking(move || traces.shutdown()).await;
@@ -126,6 +128,13 @@ impl Leader {
         let desk = Arc::<Desk>::default();
         let panics = self.metrics.forecast_panics.clone();
         forecaster::start(Arc::clone(&desk), panics, stop.clone()).context("starting the forecast thread")?;
+        let judge = Judge {
+            desk: Arc::clone(&desk),
+            judged: self.metrics.plans_judged.clone(),
+            wrong: self.metrics.plans_wrong.clone(),
+            folder: self.args.wrong_plans.clone().unwrap_or_else(|| std::env::temp_dir().join("warpyard")),
+        };
+        tokio::spawn(judge.run(stop.child_token()));
         // It says "not yet" until the first plan.
         let door = self.door(&desk, stop);
         let endpoint = door.open_now().await;
@@ -136,7 +145,7 @@ impl Leader {
         if endpoint.is_none() {
             tokio::spawn(door.open_later(epoch));
         }
-        let record = self.args.record.as_deref().map(Record::start).transpose();
+        let record = self.args.record.as_deref().map(TraceFile::start).transpose();
         let record = record.context("starting the recording thread")?;
         let observers = (record, self.traces.as_ref().map(Spans::new));
         let (taken_over, taken_over_receiver) = mpsc::channel(1);
@@ -182,19 +191,19 @@ impl Leader {
         anyhow::bail!(why)
     }
 
-    /// Starts the dispatcher's parts, and all that it talks to.
+    /// Starts the dispatcher's parts, and all that it communicates with.
     fn connect(
         &self,
         epoch: i64,
         desk: Arc<Desk>,
-        (record, spans): (Option<Record>, Option<Spans>),
+        (record, spans): (Option<TraceFile>, Option<Spans>),
         (watches, taken_over): (mpsc::Receiver<cluster_watch::Message>, mpsc::Receiver<TakenOver>),
         stop: &CancellationToken,
     ) -> (Dispatcher, Inputs) {
         let (writes, fenced) = (self.writes.of_epoch(epoch), &self.fenced);
         let (binds_sender, binds) = mpsc::unbounded_channel();
         let (evictions_sender, evictions) = mpsc::unbounded_channel();
-        let leader = cluster_apply::Leader {
+        let leader = cluster_apply::WriterSettings {
             epoch,
             instance: self.own_pod.uid.to_string(),
             binds_in_flight_max: self.args.binds_in_flight.into(),
@@ -212,12 +221,16 @@ impl Leader {
         let (metrics, lag, measured) = (self.metrics.clone(), Lag::default(), None);
         let observers = Observers { metrics, teller, record, spans, lag, measured };
         let outbox = Outbox { effects, status, machines, questions };
-        let settings = Settings { policy: self.policy.clone(), unwind_after: self.args.unwind_after };
+        let settings = Settings {
+            policy: self.policy.clone(),
+            unwind_after: self.args.unwind_after,
+            buys_machines: self.args.buy_machines,
+        };
         (Dispatcher::new(settings, observers, outbox), inputs)
     }
 
-    /// Starts to decide about machines, if an operator wants that. Nothing is decided before the first plan, because there is
-    /// no picture before it.
+    /// Starts to decide about machines. If the operator wants no more of them, those that were bought are still given
+    /// back. There is no decision before the first plan, because there is no picture before it.
     fn buy_machines(
         &self,
         epoch: i64,
@@ -226,16 +239,20 @@ impl Leader {
         stop: &CancellationToken,
     ) -> (Option<Arc<dyn CapacityBackend>>, mpsc::Receiver<Decided>) {
         let (sender, decided) = mpsc::channel(1);
-        if !self.args.buy_machines {
-            return (None, decided);
-        }
+        let stopped = (!self.args.buy_machines).then_some(NOBODY_BUYS);
         let changed = Arc::<Notify>::default();
         let claims = ClaimWriter::start(writes.clone(), self.fenced.clone());
-        let karpenter = Karpenter::start(self.reads.clone(), claims, epoch, Arc::clone(&changed));
+        let policies = Buyer::watch_policy(self.reads.clone(), Arc::clone(&changed));
+        let metrics = self.metrics.machines.clone();
+        let of_leader = (epoch, policies.clone(), metrics.clone());
+        let karpenter = Karpenter::start(self.reads.clone(), claims, of_leader, Arc::clone(&changed));
         let backend: Arc<dyn CapacityBackend> = Arc::new(karpenter);
         let buyer = Buyer {
             backend: Arc::clone(&backend),
             machine_types: Buyer::watch_catalogue(self.reads.clone(), Arc::clone(&changed)),
+            policies,
+            stopped,
+            metrics,
             desk: Arc::clone(desk),
             changed,
             decided: sender,
@@ -244,12 +261,13 @@ impl Leader {
         (Some(backend), decided)
     }
 
-    /// Where those who ask why and when are answered.
+    /// The door at which the API server asks why and when.
     fn door(&self, desk: &Arc<Desk>, stop: &CancellationToken) -> Door {
         Door {
             listen: self.args.leader_listen,
             advertised: self.args.leader_address.clone(),
-            client: self.reads.clone(),
+            reads: self.reads.clone(),
+            writes: self.writes.clone(),
             desk: Arc::clone(desk),
             stop: stop.clone(),
         }
@@ -265,8 +283,8 @@ impl Leader {
         Ok(epoch)
     }
 
-    /// Waits until the leader before can change nothing any more, marks that moment in the history of pods, and looks at
-    /// everything else.
+    /// Waits until the former leader cannot change anything any more, marks that moment in the history of pods,
+    /// and lists the rest.
     async fn take_over(
         &self,
         epoch: i64,
@@ -284,8 +302,8 @@ impl Leader {
         Ok(TakenOver { pods_as_of, runs, holds, accounts })
     }
 
-    /// Lists and watches pods, which are many: while older writes end. Who then waits for the mark in vain says so by what
-    /// this returns.
+    /// Lists and watches pods while older writes end, because pods are many. Notify the returned handle if the
+    /// mark does not come.
     fn watch_pods(&self, changes: &mpsc::Sender<cluster_watch::Message>) -> Arc<Notify> {
         let late = Arc::<Notify>::default();
         let landmark = Landmark::new(self.own_pod.clone(), Arc::clone(&late));
@@ -299,7 +317,7 @@ impl Leader {
     }
 }
 
-/// Waits for the first plan. The watch of pods that it waits for may be dead without knowing.
+/// Waits for the first plan. The watch of pods that it depends on may be dead without noticing.
 async fn await_plan(begun: &CancellationToken, late: &Notify) {
     while tokio::time::timeout(WATCH_MAX, begun.cancelled()).await.is_err() {
         late.notify_waiters();

@@ -1,31 +1,32 @@
-//! What the leader before left, read once per take-over, page by page.
+//! Reads the state that the former leader left, once per take-over, page by page.
 
 use std::time::Duration;
 
 use api_types::{Hold, Queue};
 use cluster_apply::Target;
-use cluster_convert::{Readable, hold_record};
+use cluster_convert::hold_record;
 use cluster_model::plan::HoldRecord;
 use cluster_model::{QueueName, SavedAccounts};
 use kube::Client;
 use kube::api::{Api, ListParams};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use slim_objects::Readable;
 
 use crate::explain;
 
 /// Objects per page.
 const PAGE_SIZE: u32 = 500;
-/// One page of them.
+/// The time limit for one page.
 const LIST_MAX: Duration = Duration::from_mins(1);
 
-/// The room that it kept.
+/// The Holds that it kept.
 pub async fn holds(client: &Client) -> kube::Result<Vec<HoldRecord>> {
     let holds: Vec<Hold> = list(client).await?;
     Ok(holds.iter().map(hold_record).collect())
 }
 
-/// What it wrote down of the queues' use and savings.
+/// The use and banks of queues that it saved.
 pub async fn accounts(client: &Client) -> kube::Result<Vec<(QueueName, SavedAccounts)>> {
     let queues: Vec<Queue> = list(client).await?;
     Ok(queues.iter().filter_map(accounts_of).collect())
@@ -87,7 +88,7 @@ struct SlimRunStatus {
     waiting: Option<IgnoredAny>,
 }
 
-/// Everything of a kind, page by page.
+/// All objects of a kind, page by page.
 async fn list<K>(client: &Client) -> kube::Result<Vec<K>>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,

@@ -1,36 +1,13 @@
-//! The policy that this scheduler decides by: as installed, or from a file. Read once, at the start.
+//! The policy of this scheduler: the installed one, or from a file. Read once, at the start.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use placement::{Policy, policies};
-use serde::Deserialize;
+use placement::Policy;
+use placement::policies::PolicyFile;
 
-/// Where a file starts from unless it says otherwise.
-const BASE: &str = "installed";
-
-/// A value as it is written in the file.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Scalar {
-    Bool(bool),
-    Number(u64),
-    Text(String),
-}
-
-impl From<Scalar> for String {
-    fn from(value: Scalar) -> Self {
-        match value {
-            Scalar::Bool(value) => value.to_string(),
-            Scalar::Number(value) => value.to_string(),
-            Scalar::Text(text) => text,
-        }
-    }
-}
-
-/// The policy in the file, or the installed one. Every gang that waits gets its reasons in any case.
+/// The policy in the file, or the installed one. Reasons for all waiting gangs are always on.
 pub fn read(file: Option<&Path>) -> anyhow::Result<Policy> {
     let Some(file) = file else { return Ok(Policy::installed()) };
     let text =
@@ -39,9 +16,8 @@ pub fn read(file: Option<&Path>) -> anyhow::Result<Policy> {
 }
 
 fn parse(text: &str) -> anyhow::Result<Policy> {
-    let entries: BTreeMap<String, Scalar> = serde_norway::from_str(text)?;
-    let entries = entries.into_iter().map(|(key, value)| (key, value.into())).collect();
-    let policy = policies::from_entries(&entries, BASE).map_err(|error| anyhow!(error))?;
+    let file: PolicyFile = serde_norway::from_str(text)?;
+    let policy = file.policy().map_err(|error| anyhow!(error))?;
     Ok(Policy { explain: true, ..policy })
 }
 

@@ -1,5 +1,5 @@
-//! The cluster's history, written to a file as a trace for `warpyard simulate`. The planning thread hands lines to a
-//! thread that writes them; when that falls behind, lines are left out and counted, and nothing waits.
+//! The cluster's history, written to a file as a trace for `warpyard simulate`. The planning thread passes
+//! lines to a writing thread. If that falls behind, lines are left out and counted, and nothing waits.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -9,31 +9,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-use cluster_model::{Change, ClusterState};
+use cluster_model::{ClusterChange, ClusterState};
 use jiff::Timestamp;
-use simulator::Recorder;
+use trace_format::Recorder;
 use tracing::{error, warn};
 
 /// Lines that may wait to be written, some 300 bytes each: a list of 10,000 nodes comes at once.
 const LINES_MAX: usize = 65_536;
-/// A file that is larger is put aside as `FILE.1`, in place of the one before: twice this is the most that is kept.
+/// A larger file is renamed to `FILE.1` and replaces an earlier one: at most twice this is kept.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// What is between two tries to make the file.
+/// The wait between two tries to create the file.
 const RETRY_PACE: Duration = Duration::from_secs(10);
 
-/// The planning thread's end.
-pub struct Record {
+/// The planning thread's side of the trace file.
+pub struct TraceFile {
     recorder: Recorder,
     lines: SyncSender<String>,
-    /// Whether the file is new, and wants to begin with what is there.
+    /// Whether the file is new, and must begin with the present state.
     is_new: Arc<AtomicBool>,
     left_out: u64,
 }
 
-impl Record {
-    /// Writes to a file, which is made anew; what was there is put aside. A file that cannot be made is tried again: the
-    /// error is that there is no thread.
+impl TraceFile {
+    /// Creates the file and writes to it; an older file is renamed. If the file cannot be created, that is
+    /// tried again: an error only means that the thread could not be started.
     pub fn start(path: &Path) -> std::io::Result<Self> {
         Self::start_with(path, RETRY_PACE)
     }
@@ -48,13 +48,13 @@ impl Record {
     }
 
     /// Before a change is applied.
-    pub fn change(&mut self, state: &ClusterState, change: &Change, now: Timestamp) {
+    pub fn change(&mut self, state: &ClusterState, change: &ClusterChange, now: Timestamp) {
         for line in self.recorder.change(state, change, now) {
             self.write(line);
         }
     }
 
-    /// Once everything is known, and now and then: a new file begins with what is there.
+    /// Call it after each plan: a new file begins with the present state.
     pub fn planned(&mut self, state: &ClusterState) {
         if self.is_new.swap(false, Ordering::Relaxed) {
             for line in self.recorder.begin(state) {
@@ -63,7 +63,7 @@ impl Record {
         }
     }
 
-    /// Gangs that still run are written down as far as they are.
+    /// Writes the gangs that still run, with their work so far.
     pub fn end(&mut self, state: &ClusterState, now: Timestamp) {
         for line in self.recorder.end(state, now) {
             self.write(line);
@@ -107,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// What comes before there is a file is left out: the file begins with what is there then.
+    /// Opens the file. Lines from before that are left out: the file begins with the state at that time.
     fn begin_when_possible(&self, lines: &Receiver<String>) -> Option<BufWriter<File>> {
         loop {
             match self.begin() {
@@ -125,7 +125,7 @@ impl Writer {
         }
     }
 
-    /// Until the planning thread has ended. What is written is handed to the operating system whenever nothing waits.
+    /// Writes until the planning thread has ended. Flushes whenever no line waits.
     fn write_all(&self, file: &mut BufWriter<File>, lines: &Receiver<String>) -> std::io::Result<()> {
         loop {
             let line = match lines.try_recv() {
@@ -154,17 +154,17 @@ mod tests {
     use std::fs;
     use std::time::{Duration, Instant};
 
-    use cluster_model::{Change, ClusterState, Node};
+    use cluster_model::{ClusterChange, ClusterState, Node};
 
-    use super::Record;
+    use super::TraceFile;
 
     #[test]
     fn a_file_that_cannot_be_made_is_tried_again_and_begins_with_what_is_there() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("later").join("trace");
-        let mut record = Record::start_with(&path, Duration::from_millis(1)).expect("a thread");
+        let mut record = TraceFile::start_with(&path, Duration::from_millis(1)).expect("a thread");
         let mut state = ClusterState::default();
-        state.apply(Change::Node(Node::new("node")));
+        state.apply(ClusterChange::Node(Node::new("node")));
         record.planned(&state);
         fs::create_dir(folder.path().join("later")).expect("a folder");
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! What queues have of the cluster, and what they are due. Pure.
+//! The share that each queue has, and the share that it is due. Pure.
 
 use api_types::outlook::QueueShare;
 use cluster_model::{ClusterState, QUEUE_DEPTH_MAX, Queue, QueueName, QueueUsage};
@@ -21,7 +21,7 @@ pub fn shares(state: &ClusterState) -> Vec<QueueShare> {
     shares
 }
 
-/// Children share what is due to their parent by their weights. Queues on a ring are below nobody, and left out.
+/// Children divide their parent's due share by weight. Queues whose parents form a ring are left out.
 fn below(
     state: &ClusterState,
     parent: Option<&QueueName>,
@@ -60,7 +60,7 @@ fn tenths(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
+    use cluster_model::{ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
 
     use super::shares;
 
@@ -68,7 +68,7 @@ mod tests {
     fn children_share_what_is_due_to_their_parent_and_hold_for_it() {
         let mut state = ClusterState::default();
         let gpus = |gpus| Resources { gpus, pods: 10, ..Resources::default() };
-        state.apply(Change::Node(Node {
+        state.apply(ClusterChange::Node(Node {
             gpu_type: Some("H100".into()),
             allocatable: gpus(16),
             ..Node::new("n")
@@ -82,14 +82,14 @@ mod tests {
         for (name, parent, weight) in
             [("a", None, 3), ("b", None, 1), ("a1", Some("a"), 1), ("a2", Some("a"), 2)]
         {
-            state.apply(Change::Queue(queue(name, parent, weight)));
+            state.apply(ClusterChange::Queue(queue(name, parent, weight)));
         }
         let pod = Pod {
             node: Some("n".into()),
             requests: Resources { gpus: 4, pods: 1, ..Resources::default() },
             ..Pod::new(PodKey::new("a2", "p", "u"), GangKey::new("a2", "p"))
         };
-        state.apply(Change::Pod(pod));
+        state.apply(ClusterChange::Pod(pod));
         let found: Vec<_> = shares(&state)
             .into_iter()
             .map(|it| (it.name, it.gpus_used, it.used_percent.to_string(), it.fair_percent.to_string()))

@@ -1,25 +1,25 @@
 //! Traces of decisions, for an OpenTelemetry collector: one for each plan that starts something.
 //!
 //! ```text
-//!   plan ─┬─ bind (a pod: from sending it to knowing what became of it) ── bound (until the watch shows it)
+//!   plan ─┬─ bind (a pod: from sending it to knowing its outcome) ── bound (until the watch shows it)
 //!         ├─ bind …
 //! ```
 //!
-//! Spans are made when they are over, from times that the planning thread knows anyway: nothing is carried through the
-//! binder, and without a collector nothing is done at all.
+//! Spans are made when they are over, from times that the planning thread knows anyway. Nothing passes through
+//! the binder, and without a collector nothing is done.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use cluster_apply::{BindReport, Outcome};
+use cluster_apply::{BindOutcome, BindReport};
 use cluster_model::PodKey;
 use cluster_model::plan::Plan;
 use opentelemetry::trace::{Span, SpanContext, TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 
-/// Pods whose bind is awaited, and as many whose sight in the watch is. More binds are not traced; when more are to be seen,
-/// all those that are awaited are forgotten: the watch does not show them any more. Some 200 bytes each.
+/// The most pods that await their bind, and the most that await the watch. More binds are not traced. If too
+/// many await the watch, all of those are forgotten: the watch will not show them. About 200 bytes each.
 const AWAITED_MAX: usize = 16_384;
 
 /// The planning thread's spans.
@@ -30,7 +30,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Made by this provider, which somebody else shuts down.
+    /// Makes spans with this provider; the caller shuts it down.
     pub fn new(provider: &SdkTracerProvider) -> Self {
         Self { tracer: provider.tracer("warpyard-scheduler"), planned: HashMap::new(), bound: HashMap::new() }
     }
@@ -56,7 +56,7 @@ impl Spans {
         }
     }
 
-    /// It is known what became of a bind; the watch may still have to show it.
+    /// The outcome of a bind is known; the watch may still have to show it.
     pub fn settled(&mut self, report: &BindReport, is_awaited: bool) {
         let Some(plan) = self.planned.remove(&report.pod) else { return };
         let now = SystemTime::now();
@@ -71,7 +71,7 @@ impl Spans {
         let mut span = self.tracer.build_with_context(builder, &parent(plan));
         span.end_with_timestamp(now);
         let bind = (span.span_context().clone(), now);
-        if !is_awaited && report.outcome == Outcome::Bound {
+        if !is_awaited && report.outcome == BindOutcome::Bound {
             // The watch was faster than the answer.
             self.bound(bind);
         } else if is_awaited {
@@ -108,7 +108,7 @@ fn parent(span: SpanContext) -> Context {
 mod tests {
     use std::time::Duration;
 
-    use cluster_apply::{BindReport, Outcome};
+    use cluster_apply::{BindOutcome, BindReport};
     use cluster_model::plan::{GangPlacement, MemberPlacement, Plan};
     use cluster_model::{GangKey, PodKey};
     use jiff::Timestamp;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn report(pod: &PodKey) -> BindReport {
-        BindReport { pod: pod.clone(), node: "n".into(), outcome: Outcome::Bound, took: TOOK }
+        BindReport { pod: pod.clone(), node: "n".into(), outcome: BindOutcome::Bound, took: TOOK }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Node agents as processes of a test, each with the identity of its `DaemonSet`'s pod.
+//! Starts node agents as processes of a test, each with the identity of its `DaemonSet`'s pod.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use test_cluster::process::{Process, ProcessSpec};
 
 use crate::wait;
 
-/// How long is waited before it counts as never.
+/// After this long an event counts as missing.
 const BOUND: Duration = Duration::from_secs(40);
 
 /// Installs the agent as its guide says.
 pub fn install(cluster: &TestCluster) -> anyhow::Result<()> {
-    let folder = test_cluster::engine_bin::workspace_root().join("deploy/node-agent");
+    let folder = toolbox::checkout::repository_root().join("deploy/node-agent");
     for path in [folder.join("namespace.yaml"), folder] {
         let applied = Command::new(cluster.kubectl()?)
             .arg("--kubeconfig")
@@ -36,7 +36,7 @@ pub fn install(cluster: &TestCluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A login as the `DaemonSet`'s own pod on a node, as kube-scheduler and the kubelet would bring it there.
+/// A login as the `DaemonSet`'s own pod on a node.
 pub async fn login_on(cluster: &TestCluster, node: &str) -> anyhow::Result<PathBuf> {
     let admin = cluster.admin_client();
     let pods: Api<Pod> = Api::namespaced(admin.clone(), names::NODES_NAMESPACE);

@@ -1,4 +1,4 @@
-//! Karpenter's claims, as a test makes them.
+//! Makes Karpenter's claims for tests.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn of_kind(client: &Client, kind: &str) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &resource)
 }
 
-/// A claim of nobody's pool for one machine of these offerings.
+/// A claim without a pool, for one machine of these offerings.
 pub fn node_claim(name: &str, of: &Offerings, labels: &[(&str, &str)]) -> anyhow::Result<DynamicObject> {
     let labels: BTreeMap<_, _> = labels.iter().copied().collect();
     Ok(serde_json::from_value(json!({

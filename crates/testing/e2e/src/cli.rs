@@ -1,4 +1,4 @@
-//! The command line, as somebody types it.
+//! Runs the command line like a user.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -34,7 +34,7 @@ impl Cli {
         command
     }
 
-    /// Runs it; any other exit code than `expect` is an error that shows what was said.
+    /// Runs it; any other exit code than `expect` is an error that shows the output.
     pub fn run(&self, arguments: &[&str], expect: i32) -> anyhow::Result<Output> {
         let output = self.command(arguments).output();
         let output = output.with_context(|| format!("failed to start {}", self.binary.display()))?;
@@ -45,7 +45,7 @@ impl Cli {
         Ok(output)
     }
 
-    /// What it prints when all is well.
+    /// Its output on success.
     pub fn stdout(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(arguments, 0)?;
         String::from_utf8(output.stdout).context("the command line prints text")

@@ -1,11 +1,11 @@
-//! An OpenTelemetry collector in a few lines: takes what is posted to it by HTTP, and keeps the bodies.
+//! An OpenTelemetry collector in a few lines: accepts HTTP posts, and keeps their bodies.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// See the module; it ends with the runtime.
+/// A collector; it ends with the runtime.
 pub struct Collector {
     /// Where it listens.
     pub url: String,
@@ -28,7 +28,7 @@ impl Collector {
         Ok(Self { url, bodies })
     }
 
-    /// Whether this text is in what came. Names in protobuf are plain.
+    /// Whether a body contains this text. Names in protobuf are plain text.
     pub fn has(&self, text: &str) -> bool {
         let bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
         bodies.windows(text.len()).any(|window| window == text.as_bytes())

@@ -1,4 +1,5 @@
-//! The history of a cluster's pods and nodes, read from the store itself, every revision of it, and judged by `plan-check`.
+//! The history of a cluster's pods and nodes: every revision, read from the store itself and judged by
+//! `plan-check`.
 //!
 //! ```text
 //!   etcd ──watch of pods, of nodes──► events in the order of revisions ─┬─► History:   is a node given more than it has?
@@ -13,21 +14,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cluster_convert::{SlimNode, SlimPod, node_change, node_gone, pod_change, pod_gone};
-use cluster_model::{Change, NodeName, PodKey};
-use plan_check::{GangTimes, History, HistoryViolation, InPart, PodState, Sighting};
+use cluster_convert::{node_change, node_gone, pod_change, pod_gone};
+use cluster_model::{ClusterChange, NodeName, PodKey};
+use plan_check::{GangTimes, HistoryJudge, HistoryViolation, InPart, PodLife, Sighting};
+use slim_objects::{SlimNode, SlimPod};
 use test_cluster::TestCluster;
 use test_cluster::etcd::{Etcd, KeyEvent, Watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::bounds;
+
 const PODS: &str = "/registry/pods/";
 const NODES: &str = "/registry/minions/";
 /// A gang may be in part for this long after the last fault.
 const IN_PART_MAX: Duration = Duration::from_mins(1);
-/// A bind that was under way when its node came to have less, or came back, could not know. A kubelet refuses such a
-/// pod; a fake node does not.
-const RACE_MAX: Duration = Duration::from_secs(1);
 
 /// Records until it is asked to finish.
 pub struct Recorder {
@@ -36,7 +37,7 @@ pub struct Recorder {
     watches: Vec<JoinHandle<anyhow::Result<Vec<Event>>>>,
 }
 
-/// What was recorded, and what was wrong with it.
+/// The record, and its violations.
 #[derive(Default)]
 pub struct Judgement {
     /// How many events.
@@ -53,11 +54,11 @@ pub struct Judgement {
     pub lost: Vec<PodKey>,
     /// Gangs of ours of which some pod ever had a node, as `namespace/name`.
     pub started: BTreeSet<String>,
-    /// Pods of ours that were told to end for the sake of others, in order.
+    /// Pods of ours that were told to end for others, in order.
     pub evictions: Vec<Eviction>,
 }
 
-/// A pod that was told to end for the sake of others.
+/// A pod that was told to end for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
     /// The pod.
@@ -66,14 +67,14 @@ pub struct Eviction {
     pub gang: String,
     /// The condition's reason.
     pub reason: String,
-    /// The condition's message, which names who it is for.
+    /// The condition's message, which names the claimant.
     pub message: String,
 }
 
 struct Event {
     revision: u64,
     at: Duration,
-    change: Change,
+    change: ClusterChange,
     sighting: Option<Sighting>,
     eviction: Option<Eviction>,
 }
@@ -109,7 +110,7 @@ impl Recorder {
 
 fn judge(events: &[Event], faults_ended_millis: i64, now_millis: i64) -> Judgement {
     let mut judgement = Judgement { events: events.len(), ..Judgement::default() };
-    let (mut history, mut times) = (History::default(), GangTimes::default());
+    let (mut history, mut times) = (HistoryJudge::default(), GangTimes::default());
     let mut nodes = NodeChanges::default();
     for event in events {
         nodes.note(event);
@@ -153,7 +154,7 @@ struct NodeChanges {
 impl NodeChanges {
     fn note(&mut self, event: &Event) {
         match &event.change {
-            Change::Node(node) => {
+            ClusterChange::Node(node) => {
                 let before = self.gpus.insert(node.name.clone(), node.allocatable.gpus).unwrap_or(0);
                 let has_less = node.allocatable.gpus < before;
                 let is_new = before == 0;
@@ -161,19 +162,22 @@ impl NodeChanges {
                     self.changed.insert(node.name.clone(), event.at);
                 }
             }
-            Change::NodeGone(name) => {
+            ClusterChange::NodeGone(name) => {
                 self.gpus.remove(name);
             }
             _ => {}
         }
     }
 
+    /// A bind that was under way when its node came to have less, or came back, could not know. A kubelet refuses such a
+    /// pod; a fake node does not.
     fn raced(&self, node: &NodeName, at: Duration) -> bool {
-        self.changed.get(node).is_some_and(|changed| at.saturating_sub(*changed) <= RACE_MAX)
+        let race_max = bounds::BIND_UNDER_WAY.allowed();
+        self.changed.get(node).is_some_and(|changed| at.saturating_sub(*changed) <= race_max)
     }
 }
 
-type Reader = fn(&KeyEvent) -> anyhow::Result<(Change, Option<Sighting>, Option<Eviction>)>;
+type Reader = fn(&KeyEvent) -> anyhow::Result<(ClusterChange, Option<Sighting>, Option<Eviction>)>;
 
 struct Recording {
     began: Instant,
@@ -222,25 +226,25 @@ impl Recording {
     }
 }
 
-fn read_node(event: &KeyEvent) -> anyhow::Result<(Change, Option<Sighting>, Option<Eviction>)> {
+fn read_node(event: &KeyEvent) -> anyhow::Result<(ClusterChange, Option<Sighting>, Option<Eviction>)> {
     let node: SlimNode = serde_json::from_slice(newest(event)?)?;
     let change = if event.value.is_some() { node_change(&node) } else { node_gone(&node) };
     Ok((change, None, None))
 }
 
-fn read_pod(event: &KeyEvent) -> anyhow::Result<(Change, Option<Sighting>, Option<Eviction>)> {
+fn read_pod(event: &KeyEvent) -> anyhow::Result<(ClusterChange, Option<Sighting>, Option<Eviction>)> {
     let mut pod: SlimPod = serde_json::from_slice(newest(event)?)?;
     let change = if event.value.is_some() { pod_change(&pod) } else { pod_gone(&pod) };
     let has_ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
     let is_deleted = pod.metadata.deletion_timestamp.is_some();
     let state = match (event.value.is_some(), has_ended, is_deleted) {
-        (true, false, _) => PodState::Living,
-        (true, true, false) => PodState::Ended,
-        (true, true, true) | (false, ..) => PodState::Gone,
+        (true, false, _) => PodLife::Living,
+        (true, true, false) => PodLife::Ended,
+        (true, true, true) | (false, ..) => PodLife::Gone,
     };
-    // What a pod is a member of is only said of one that lives.
+    // Only a living pod says which gang it belongs to.
     pod.status.phase = None;
-    let Change::Pod(member) = pod_change(&pod) else { return Ok((change, None, None)) };
+    let ClusterChange::Pod(member) = pod_change(&pod) else { return Ok((change, None, None)) };
     if !member.ours {
         return Ok((change, None, None));
     }

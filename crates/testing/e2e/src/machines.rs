@@ -1,35 +1,58 @@
-//! Machine types made of the cloud's price list, and what was bought of them.
+//! Makes machine types from the cloud's price list, and reads what was bought.
 
 use std::collections::BTreeMap;
 
 use anyhow::Context;
+use api_types::buying_policy::BUYING_POLICY_NAME;
 use api_types::machine_type::{CapacityType, MachineTypeSpec, NodeClassReference, OfferingSpec};
-use api_types::{MachineType, names};
+use api_types::{BuyingPolicy, BuyingPolicySpec, MachineType, names};
 use kube::Client;
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
 use test_cluster::karpenter::{Karpenter, Life, Listed, NODE_CLASS, price_list};
 
 use crate::claims::node_claims;
 
-/// How machine types of a test behave.
+/// The times of a test's machine types.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// What is expected of a boot.
+    /// The expected time of a boot.
     pub boot_seconds: u32,
     /// How long a machine may be idle.
     pub idle_seconds: u32,
 }
 
-/// Offers machines of an instance type, as the price list has it.
+/// Offers machines of an instance type from the price list.
 pub async fn offer(client: &Client, instance_type: &str, times: Times) -> anyhow::Result<()> {
     offer_with(client, machine_type(instance_type, times)?).await
 }
 
-/// Offers machines.
+/// Offers machines. If no policy says how many may be bought, any number may.
 pub async fn offer_with(client: &Client, machine_type: MachineType) -> anyhow::Result<()> {
+    let policies: Api<BuyingPolicy> = Api::all(client.clone());
+    if policies.get_opt(BUYING_POLICY_NAME).await?.is_none() {
+        allow(client, 100_000, "1000000").await?;
+    }
     let types: Api<MachineType> = Api::all(client.clone());
     types.create(&PostParams::default(), &machine_type).await.context("failed to create a machine type")?;
     Ok(())
+}
+
+/// Says how many machines may be bought, and at what price an hour.
+pub async fn allow(client: &Client, most_machines: u32, most_per_hour: &str) -> anyhow::Result<()> {
+    let policies: Api<BuyingPolicy> = Api::all(client.clone());
+    let spec = BuyingPolicySpec { paused: false, most_machines, most_per_hour: most_per_hour.to_owned() };
+    let policy = BuyingPolicy::new(BUYING_POLICY_NAME, spec);
+    policies.create(&PostParams::default(), &policy).await.context("failed to create the buying policy")?;
+    Ok(())
+}
+
+/// Changes the spec of the policy.
+pub async fn change_policy(client: &Client, spec: Value) -> anyhow::Result<()> {
+    let policies: Api<BuyingPolicy> = Api::all(client.clone());
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    let changed = policies.patch(BUYING_POLICY_NAME, &PatchParams::default(), &patch).await;
+    changed.context("failed to change the buying policy").map(drop)
 }
 
 /// The machine type of an instance type.
@@ -50,6 +73,7 @@ pub fn machine_type(instance_type: &str, times: Times) -> anyhow::Result<Machine
         boot_seconds: times.boot_seconds,
         idle_seconds: times.idle_seconds,
         spares: 0,
+        bounds: None,
         offerings: listed.iter().map(offering).collect(),
         node_class: NodeClassReference {
             group: "karpenter.kwok.sh".to_owned(),

@@ -37,17 +37,17 @@ impl Metadata {
         Ok(Self { url, said })
     }
 
-    /// Changes what it says: an action, or nothing.
+    /// Sets its answer: an action, or nothing.
     pub fn say(&self, action: Option<&'static str>) {
         *self.said.lock().unwrap_or_else(PoisonError::into_inner) = Said { action, answered: None };
     }
 
-    /// When what it says now was first asked for.
+    /// When its present answer was first read.
     pub fn answered(&self) -> Option<Instant> {
         Some(self.said.lock().unwrap_or_else(PoisonError::into_inner).answered?.0)
     }
 
-    /// The same by the clock that other processes have too.
+    /// The same by the wall clock.
     pub fn answered_at(&self) -> Option<Timestamp> {
         Some(self.said.lock().unwrap_or_else(PoisonError::into_inner).answered?.1)
     }

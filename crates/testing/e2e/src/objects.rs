@@ -1,4 +1,4 @@
-//! The objects that tests create, with only what a test cares about as arguments.
+//! Objects that tests create; only the relevant fields are arguments.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub async fn create_namespace(client: &Client, name: &str) -> anyhow::Result<()>
     create_bare_namespace(client, name).await?;
     // Pods need the namespace's default service account, which the controller-manager adds.
     let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = Api::namespaced(client.clone(), name);
-    crate::wait::until("the default service account exists", std::time::Duration::from_secs(30), || async {
+    crate::wait::until("the default service account exists", crate::wait::PATIENCE, || async {
         Ok(accounts.get_opt("default").await?.map(|_| ()))
     })
     .await
@@ -62,8 +62,8 @@ pub async fn create_queue_as(client: &Client, name: &str, spec: QueueSpec) -> an
     Ok(())
 }
 
-/// Teams below one queue, each with a namespace of its name and so many H100 that it owns; each may hold up to `limit`, and
-/// takes back its own at once from who has run for so long.
+/// Teams below one queue, each with a namespace of its name and a quota of H100. Each may hold up to `limit`,
+/// and reclaims its quota at once from gangs that have run for long enough.
 pub async fn create_lending_teams(
     client: &Client,
     (above, above_quota): (&str, u32),
@@ -88,7 +88,7 @@ pub async fn create_lending_teams(
     Ok(())
 }
 
-/// So many H100.
+/// This many H100.
 pub fn h100s(count: u32) -> ResourceAmounts {
     ResourceAmounts { gpus: BTreeMap::from([("H100".to_owned(), count)]), ..ResourceAmounts::default() }
 }
@@ -136,7 +136,7 @@ pub async fn create_run(client: &Client, namespace: &str, name: &str, spec: RunS
     Ok(())
 }
 
-/// Pods of one gang, as somebody without our controller would write them.
+/// Pods of one gang, written without our controllers.
 pub struct GangOfPods<'a> {
     /// Where.
     pub namespace: &'a str,

@@ -1,6 +1,4 @@
-//! What tests look at.
-
-use std::time::Duration;
+//! Reads of the cluster for tests.
 
 use anyhow::Context;
 use api_types::{Run, RunPhase, RunStatus};
@@ -50,7 +48,7 @@ pub async fn phase_reached(
     name: &str,
     phase: RunPhase,
 ) -> anyhow::Result<RunStatus> {
-    wait::until(&format!("run {name} is {phase:?}"), Duration::from_secs(30), || async {
+    wait::until(&format!("run {name} is {phase:?}"), wait::PATIENCE, || async {
         let status = run_status(client, namespace, name).await?;
         Ok((status.phase == phase).then_some(status))
     })

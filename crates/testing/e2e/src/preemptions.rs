@@ -1,7 +1,7 @@
-//! What was written in which order while gangs gave way: a witness of every revision of pods and Holds.
+//! A witness of every revision of pods and Holds, to check the order of writes in preemptions.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use api_types::Hold;
@@ -12,17 +12,17 @@ use kube::{Client, ResourceExt};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-const ON_ITS_WAY_MAX: Duration = Duration::from_secs(2);
+use crate::wait;
 
 /// Watches until it is asked to finish.
 pub struct Witness {
     stop: CancellationToken,
-    pods: JoinHandle<anyhow::Result<Vec<(u64, Pod)>>>,
-    holds: JoinHandle<anyhow::Result<Vec<(u64, bool)>>>,
+    seen: Arc<Mutex<Seen>>,
+    watches: [JoinHandle<anyhow::Result<()>>; 2],
 }
 
-/// What it saw; revisions say in which order.
-#[derive(Debug, Default)]
+/// What it saw, with revisions for the order.
+#[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// When the first Hold was written.
     pub hold_written: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Told {
     pub uid: String,
     /// When.
     pub told: u64,
-    /// What it was told.
+    /// The condition's message.
     pub message: String,
     /// When it was asked to end.
     pub deleted: Option<u64>,
@@ -69,38 +69,53 @@ impl Witness {
         let holds: Api<Hold> = Api::all(client.clone());
         let start = pods.list(&ListParams::default()).await.context("failed to list pods")?;
         let start = start.metadata.resource_version.context("a list without a version")?;
-        Ok(Self {
-            pods: tokio::spawn(follow(pods, start.clone(), stop.clone(), |event| match event {
-                WatchEvent::Added(pod) | WatchEvent::Modified(pod) => Some((revision(&pod)?, pod)),
-                _ => None,
-            })),
-            holds: tokio::spawn(follow(holds, start, stop.clone(), |event| match event {
-                WatchEvent::Added(hold) => Some((revision(&hold)?, true)),
-                WatchEvent::Deleted(hold) => Some((revision(&hold)?, false)),
-                _ => None,
-            })),
-            stop,
-        })
+        let seen = Arc::<Mutex<Seen>>::default();
+        let of_pods = Arc::clone(&seen);
+        let see_pod = move |event| {
+            let (WatchEvent::Added(pod) | WatchEvent::Modified(pod)) = event else { return None };
+            let revision = revision(&pod)?;
+            note(&mut lock(&of_pods), revision, &pod);
+            Some(revision)
+        };
+        let of_holds = Arc::clone(&seen);
+        let see_hold = move |event| match event {
+            WatchEvent::Added(hold) => {
+                let revision = revision(&hold)?;
+                lock(&of_holds).hold_written.get_or_insert(revision);
+                Some(revision)
+            }
+            WatchEvent::Deleted(hold) => {
+                let revision = revision(&hold)?;
+                lock(&of_holds).hold_deleted = Some(revision);
+                Some(revision)
+            }
+            _ => None,
+        };
+        let watches = [
+            tokio::spawn(follow(pods, start.clone(), stop.clone(), see_pod)),
+            tokio::spawn(follow(holds, start, stop.clone(), see_hold)),
+        ];
+        Ok(Self { stop, seen, watches })
     }
 
-    /// What was seen up to now.
-    pub async fn finish(self) -> anyhow::Result<Seen> {
-        // What was written before may still be on its way, and nothing says when all of it has come.
-        tokio::time::sleep(ON_ITS_WAY_MAX).await;
+    /// Waits until `has_all` says that everything expected was seen: events from before this call may still be on their way.
+    pub async fn finish(self, has_all: impl Fn(&Seen) -> bool) -> anyhow::Result<Seen> {
+        let all = wait::until("the witness has seen all of it", wait::PATIENCE, || async {
+            Ok(has_all(&lock(&self.seen)).then_some(()))
+        })
+        .await;
         self.stop.cancel();
-        let mut seen = Seen::default();
-        for (revision, written) in self.holds.await.context("the witness of holds panicked")?? {
-            if written {
-                seen.hold_written = seen.hold_written.or(Some(revision));
-            } else {
-                seen.hold_deleted = Some(revision);
-            }
+        for watch in self.watches {
+            watch.await.context("a witness panicked")??;
         }
-        for (revision, pod) in self.pods.await.context("the witness of pods panicked")?? {
-            note(&mut seen, revision, &pod);
-        }
+        let seen = lock(&self.seen).clone();
+        all.with_context(|| format!("{seen:?}"))?;
         Ok(seen)
     }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn note(seen: &mut Seen, revision: u64, pod: &Pod) {
@@ -130,17 +145,16 @@ fn revision<K: ResourceExt>(object: &K) -> Option<u64> {
     object.resource_version()?.parse().ok()
 }
 
-/// Every event from a version on, as `read` reads it. A gap is an error.
-async fn follow<K, T>(
+/// Gives every event from a version on to `see`, which returns the event's version. A gap is an error.
+async fn follow<K>(
     api: Api<K>,
     start: String,
     stop: CancellationToken,
-    read: impl Fn(WatchEvent<K>) -> Option<(u64, T)>,
-) -> anyhow::Result<Vec<(u64, T)>>
+    see: impl Fn(WatchEvent<K>) -> Option<u64>,
+) -> anyhow::Result<()>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + 'static,
 {
-    let mut seen = Vec::new();
     let mut from = start;
     loop {
         let parameters = WatchParams::default().disable_bookmarks();
@@ -150,12 +164,11 @@ where
             let next = tokio::select! {
                 biased;
                 next = stream.try_next() => next.context("the watch broke")?,
-                () = stop.cancelled() => return Ok(seen),
+                () = stop.cancelled() => return Ok(()),
             };
             let Some(event) = next else { break };
-            if let Some((revision, value)) = read(event) {
+            if let Some(revision) = see(event) {
                 from = revision.to_string();
-                seen.push((revision, value));
             }
         }
     }

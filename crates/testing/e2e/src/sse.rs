@@ -1,4 +1,4 @@
-//! A reader of server-sent events, as a page of the portal is one.
+//! A reader of server-sent events, like a page of the portal.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const EVENT_BYTES_MAX: usize = 1024 * 1024;
 pub struct Event {
     /// Its kind, for example `run`.
     pub kind: String,
-    /// What it says.
+    /// Its data.
     pub data: Value,
 }
 

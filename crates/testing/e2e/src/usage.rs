@@ -1,4 +1,4 @@
-//! What a process uses, as the kernel counts it, and what a process counts of itself.
+//! The use of a process, from the kernel, and its own metrics.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ impl MachineTime {
         Ok(Self { all: ticks[..8].iter().sum(), stolen })
     }
 
-    /// Of the time since then, the share in which something wanted to run here and the host ran another machine.
+    /// The share of time since then that the host took for other machines while work was waiting here.
     pub fn stolen_since(self) -> anyhow::Result<f64> {
         let now = Self::now()?;
         Ok((now.stolen - self.stolen) / (now.all - self.all).max(1.0))

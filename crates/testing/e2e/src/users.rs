@@ -1,4 +1,4 @@
-//! What users may do, granted as an admin would: by bindings to the roles that `deploy/rbac-users.yaml` offers.
+//! Grants rights to users like an admin: by bindings to the roles in `deploy/rbac-users.yaml`.
 
 use anyhow::Context;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::objects::{create_namespace, create_queue};
 
-/// A team of one, as an admin would set it up: a namespace and a queue of this name, with these GPUs below `parent`,
-/// and `user`, who works in the one and reads the numbers of the other.
+/// Creates a team of one user: a namespace and a queue of this name, with these GPUs below `parent`; `user`
+/// works in the namespace and may read the queue's numbers.
 pub async fn create_team(
     client: &Client,
     user: &str,

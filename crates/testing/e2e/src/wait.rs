@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 const POLL: Duration = Duration::from_millis(100);
+/// How long a test waits for a condition that should hold within seconds. A time that the test is about is in
+/// [`bounds`](crate::bounds).
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Polls `check` until it gives a value; an error after `bound` says what was waited for.
+/// Polls `check` until it gives a value; after `bound`, the error names what was awaited.
 pub async fn until<T, F>(what: &str, bound: Duration, mut check: impl FnMut() -> F) -> anyhow::Result<T>
 where
     F: Future<Output = anyhow::Result<Option<T>>>,

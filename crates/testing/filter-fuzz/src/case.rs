@@ -1,12 +1,12 @@
-//! A case as it goes to the oracle, and what comes back. Objects are plain JSON, as the API server speaks it: a struct
-//! would leave out what it does not know.
+//! A case for the oracle, and its answer. Objects are plain JSON as in the API: a struct would drop unknown
+//! fields.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A cluster and one pod that looks for a node.
+/// A cluster and one pod that waits for a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Namespaces with their labels.
@@ -15,11 +15,11 @@ pub struct Case {
     pub nodes: Vec<Value>,
     /// The other pods; most are bound.
     pub pods: Vec<Value>,
-    /// The pod that looks for a node.
+    /// The pod that waits for a node.
     pub pod: Value,
 }
 
-/// What the oracle says of a case.
+/// The oracle's answer to a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
@@ -37,12 +37,12 @@ pub enum Answer {
 pub struct Judged {
     /// The case as the API server would have stored it: with defaults.
     pub stored: Case,
-    /// What upstream says of every node.
+    /// Upstream's verdict on every node.
     #[serde(default)]
     pub nodes: BTreeMap<String, Verdict>,
 }
 
-/// What upstream says of one node.
+/// Upstream's verdict on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Whether the pod may go there.

@@ -1,10 +1,10 @@
-//! Are we right about every node? Random clusters are judged by us and by kube-scheduler's own plugins, and compared node
-//! by node.
+//! Checks our verdict on every node: random clusters are judged by us and by kube-scheduler's own plugins, and
+//! compared node by node.
 //!
 //! ```text
 //!   seed ──generate──► Case ──JSON──► engine/filter-oracle ──► stored case, upstream's verdicts
 //!                                                                   │                │
-//!                          convert, model, placement::verdicts ◄────┘                ▼
+//!                          convert, model, placement::testing ◄─────┘                ▼
 //!                                     └───────────── ours ────────────────────► compare ──► shrink ──► cases/*.json
 //! ```
 //!

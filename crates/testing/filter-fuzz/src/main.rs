@@ -1,6 +1,6 @@
-//! `filter-fuzz`: compares so many random cases with the oracle, and prints what was judged and where we differ.
+//! `filter-fuzz`: compares random cases with the oracle, and prints the verdicts and the disagreements.
 //!
-//! A disagreement is made as small as it gets, printed, and written to a file that can become a named case.
+//! A disagreement is shrunk, printed, and written to a file that can become a named case.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use filter_fuzz::ours::{disagreements, is_ours_to_place};
 use filter_fuzz::shrink::shrink;
 use filter_fuzz::tally::Tally;
 
-/// So many cases are enough to ask for shares of verdicts.
+/// From this many cases on, shares of verdicts are checked.
 const CASES_FOR_SHARES: u64 = 1_000;
 
 /// Compares our verdicts on nodes with those of kube-scheduler's plugins.
@@ -24,22 +24,22 @@ struct Args {
     /// The program `filter-oracle`, which `cargo xtask engine` builds.
     #[arg(long)]
     oracle: PathBuf,
-    /// How many seeds are looked at.
+    /// The number of valid cases.
     #[arg(long, default_value_t = 100_000)]
     cases: u64,
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Ends after so many disagreements.
+    /// Stop after this many disagreements.
     #[arg(long, default_value_t = 5)]
     disagreements_max: u64,
     /// Where disagreements are written.
     #[arg(long, default_value = "target/filter-fuzz")]
     out: PathBuf,
-    /// Does not make disagreements smaller.
+    /// Do not shrink disagreements.
     #[arg(long)]
     no_shrink: bool,
-    /// Rewrites the named cases with what the oracle says of them now, and does nothing else.
+    /// Only rewrite the named cases with the oracle's present verdicts.
     #[arg(long)]
     refresh: bool,
 }
@@ -63,7 +63,7 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if found == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Looks at seeds until so many cases were valid, or too much was found.
+/// Compares until enough cases were valid, or too many disagreements were found.
 fn compare(args: &Args) -> anyhow::Result<(Tally, u64)> {
     let mut oracle = Oracle::start(&args.oracle)?;
     let mut helper = Oracle::start(&args.oracle)?;
@@ -106,7 +106,7 @@ fn keep(args: &Args, oracle: &mut Oracle, seed: u64, case: &Case) -> anyhow::Res
     Named { why, given: smallest, judged }.write(&path)
 }
 
-/// The oracle's answer and our differences, if there are any. A pod that was never ours to place shows nothing.
+/// The oracle's answer and our differences, if there are any. A pod that is not ours to place has none.
 fn judge_again(oracle: &mut Oracle, case: &Case) -> anyhow::Result<Option<(Judged, Vec<String>)>> {
     if !is_ours_to_place(case) {
         return Ok(None);
@@ -116,7 +116,7 @@ fn judge_again(oracle: &mut Oracle, case: &Case) -> anyhow::Result<Option<(Judge
     Ok((!differences.is_empty()).then_some((judged, differences)))
 }
 
-/// What the named cases say that upstream says must be what it says.
+/// Checks that the verdicts in the named cases are still upstream's.
 fn ask_about_named_cases(args: &Args) -> anyhow::Result<()> {
     let mut oracle = Oracle::start(&args.oracle)?;
     for path in named::files()? {

@@ -1,4 +1,4 @@
-//! Cases that are kept: each once showed a disagreement, and says which.
+//! Named cases: each once showed a disagreement, and describes it.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Judged};
 
-/// A case with a story.
+/// A case with an explanation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Named {
     /// What was wrong, and how upstream sees it.
     pub why: String,
-    /// The case as it was asked about. Not to be mixed up with what the API server stores of it.
+    /// The case as it was generated, before the API server's defaults.
     pub given: Case,
     /// Upstream's answer.
     pub judged: Judged,
@@ -26,7 +26,7 @@ impl Named {
         serde_json::from_str(&text).with_context(|| format!("cannot understand {}", path.display()))
     }
 
-    /// Writes it, as people read it.
+    /// Writes it in a readable form.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
         if let Some(folder) = path.parent() {

@@ -28,7 +28,7 @@ impl Oracle {
         Ok(Self { child, cases: Some(BufWriter::new(cases)), answers: BufReader::new(answers) })
     }
 
-    /// What it says of one case.
+    /// The answer to one case.
     pub fn ask(&mut self, case: &Case) -> anyhow::Result<Answer> {
         let cases = self.cases.as_mut().context("the oracle's input is closed")?;
         write(cases, case)?;
@@ -36,8 +36,8 @@ impl Oracle {
         read(&mut self.answers)
     }
 
-    /// Asks about the case of every seed in turn. A second thread makes and writes the cases: the pipes hold only a few,
-    /// so whoever wrote them all before reading would wait for ever.
+    /// Asks about the case of every seed in turn. A second thread makes and writes the cases: the pipes hold
+    /// only a few, so writing all of them before reading would wait for ever.
     pub fn ask_all(
         &mut self,
         seeds: impl Iterator<Item = u64> + Clone + Send,
@@ -57,7 +57,7 @@ impl Oracle {
             });
             let heard = seeds.into_iter().try_for_each(|seed| on_answer(seed, read(answers)?));
             if heard.is_err() {
-                // Else the writer waits for an oracle that waits for a reader.
+                // Otherwise the writer waits for an oracle that waits for a reader.
                 child.kill().context("cannot end the oracle")?;
                 return heard;
             }

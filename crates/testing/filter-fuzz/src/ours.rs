@@ -1,17 +1,18 @@
-//! Our side: the stored objects as our watches would bring them, the model, what the planner says, and what the judge of
-//! plans says, who has code of his own.
+//! Our side: the stored objects as our watches would bring them, the state, the planner's verdict, and the
+//! verdict of the judge, which has code of its own.
 
 use std::collections::BTreeMap;
 
 use anyhow::Context;
 use api_types::names;
-use cluster_convert::{SlimNamespace, SlimNode, SlimPod, namespace_change, node_change, pod_change, pod_key};
-use cluster_model::{Change, ClusterState, NodeName, PodKey, Queue};
+use cluster_convert::{namespace_change, node_change, pod_change, pod_key};
+use cluster_model::{ClusterChange, ClusterState, NodeName, PodKey, Queue};
 use jiff::Timestamp;
 use placement::{GangPlacement, MemberPlacement, Plan, Policy};
 use plan_check::check_plan;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use slim_objects::{SlimNamespace, SlimNode, SlimPod};
 
 use crate::case::{Case, Judged};
 use crate::generate::pod::QUEUE;
@@ -19,11 +20,11 @@ use crate::generate::pod::QUEUE;
 /// No rule on nodes looks at the time.
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Where we differ from upstream, in words; nothing if we agree on every node, the judge of plans does too, and the planner
-/// acts on it.
+/// Our differences from upstream, in words; empty if our predicates and the judge agree on every node, and the
+/// planner acts accordingly.
 pub fn disagreements(judged: &Judged) -> anyhow::Result<Vec<String>> {
     let (mut state, pod) = state_of(&judged.stored)?;
-    let ours = placement::verdicts(&state, &pod);
+    let ours = placement::testing::verdicts(&state, &pod);
     let mut found = different_verdicts(judged, &ours);
     found.extend(wrong_judgements(judged, &state, &pod));
     found.extend(wrong_placement(judged, placed_on(&mut state, &pod).as_ref()));
@@ -37,7 +38,7 @@ pub fn is_ours_to_place(case: &Case) -> bool {
     is_ours(&case.pod) && case.pod["metadata"]["labels"][names::QUEUE_LABEL] == QUEUE && others_are_bound
 }
 
-/// The model of a case, and the pod that waits in it.
+/// The state of a case, and its waiting pod.
 fn state_of(case: &Case) -> anyhow::Result<(ClusterState, PodKey)> {
     let mut state = ClusterState::default();
     let mut queue = Queue::new(QUEUE);
@@ -46,7 +47,7 @@ fn state_of(case: &Case) -> anyhow::Result<(ClusterState, PodKey)> {
         queue.namespaces.insert(name.into());
         state.apply(namespace_change(&read::<SlimNamespace>(namespace)?));
     }
-    state.apply(Change::Queue(queue));
+    state.apply(ClusterChange::Queue(queue));
     for node in &case.nodes {
         state.apply(node_change(&read::<SlimNode>(node)?));
     }
@@ -77,7 +78,8 @@ fn different_verdicts(judged: &Judged, ours: &BTreeMap<NodeName, bool>) -> Vec<S
     found
 }
 
-/// Shows the judge a plan for each node that puts the pod there. He must refuse exactly those that upstream refuses.
+/// Shows the judge a plan for each node that puts the pod there. It must refuse exactly those that upstream
+/// refuses.
 fn wrong_judgements(judged: &Judged, state: &ClusterState, pod: &PodKey) -> Vec<String> {
     let Some(id) = state.pod_id(pod) else { return vec!["the pod is not in the model".to_owned()] };
     let gang = &state.pod(id).pod().gang;
@@ -102,7 +104,7 @@ fn wrong_judgements(judged: &Judged, state: &ClusterState, pod: &PodKey) -> Vec<
     found
 }
 
-/// Where the planner puts the pod, with nothing but the predicates in its way.
+/// The node that the planner chooses, if only predicates count.
 fn placed_on(state: &mut ClusterState, pod: &PodKey) -> Option<NodeName> {
     let plan = placement::plan(state, &Policy::default(), NOW);
     let mut members = plan.placements.iter().flat_map(|gang| &gang.members);

@@ -1,4 +1,4 @@
-//! What clusters draw from a seed: the same on every machine.
+//! Random numbers of a seed: the same on every machine.
 
 /// A source of random numbers.
 pub struct Random(seeded_random::Random);
@@ -15,7 +15,7 @@ impl Random {
         least + usize::try_from(self.0.below(width)).unwrap_or(0)
     }
 
-    /// Whether something happens that does so many times in a hundred.
+    /// True with this probability, in percent.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.count(0, 99) < percent
     }

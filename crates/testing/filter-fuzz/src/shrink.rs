@@ -1,10 +1,10 @@
-//! Makes a case smaller for as long as it still shows what it shows.
+//! Shrinks a case as long as it still shows the same disagreement.
 
 use serde_json::Value;
 
 use crate::case::Case;
 
-/// What no object can be without.
+/// Fields that every object needs.
 const KEPT: [&str; 4] = ["name", "namespace", "uid", "metadata"];
 
 /// Where something is in a JSON value.
@@ -16,8 +16,8 @@ enum Step {
     Item(usize),
 }
 
-/// Removes fields and list items, one at a time, large ones first, for as long as `still` says that the case still shows
-/// it; until nothing can be removed. Bounded by the size of the case: every accepted step makes it smaller.
+/// Removes fields and list items, one at a time, large ones first, as long as `still` holds, until nothing can
+/// be removed. The case's size bounds the loop: every accepted step makes it smaller.
 pub fn shrink(case: &Case, mut still: impl FnMut(&Case) -> anyhow::Result<bool>) -> anyhow::Result<Case> {
     let mut best = case.clone();
     'smaller: loop {
@@ -25,7 +25,7 @@ pub fn shrink(case: &Case, mut still: impl FnMut(&Case) -> anyhow::Result<bool>)
         for path in removable(&whole) {
             let mut candidate = whole.clone();
             remove(&mut candidate, &path);
-            // What is no case any more cannot be asked about.
+            // Skip a value that is no longer a case.
             let Ok(candidate) = serde_json::from_value::<Case>(candidate) else { continue };
             if still(&candidate)? {
                 best = candidate;
@@ -36,7 +36,7 @@ pub fn shrink(case: &Case, mut still: impl FnMut(&Case) -> anyhow::Result<bool>)
     }
 }
 
-/// Every place that can be removed; those nearer to the top, which hold more, come first.
+/// Every removable place; those nearer to the top, which hold more, come first.
 fn removable(whole: &Value) -> Vec<Path> {
     let mut found: Vec<Path> = Vec::new();
     let mut open: Vec<(Path, &Value)> = vec![(Path::new(), whole)];

@@ -1,4 +1,4 @@
-//! What was judged: a comparison in which a rule never decides proves nothing about it.
+//! Counts the verdicts: a comparison in which a rule never decides proves nothing about it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ const LEAST_PER_MILLE: [(&str, u64); 9] = [
 ];
 /// The least share of nodes that fit, in thousandths.
 const LEAST_FIT_PER_MILLE: u64 = 200;
-/// The most cases that the API server would not admit, in thousandths: they are work for nothing.
+/// The most cases that the API server may refuse, in thousandths: they are wasted work.
 const MOST_INVALID_PER_MILLE: u64 = 150;
 
 /// Counts of verdicts.
@@ -30,9 +30,9 @@ const MOST_INVALID_PER_MILLE: u64 = 150;
 pub struct Tally {
     /// Cases that were judged.
     pub cases: u64,
-    /// Cases that were not, because the API server would not admit them.
+    /// Cases that were not judged, because the API server would not admit them.
     invalid: u64,
-    /// How often for which reason, without names and numbers.
+    /// How often for each reason, without names and numbers.
     invalid_why: BTreeMap<String, u64>,
     /// Cases in which some node fits and some does not.
     mixed: u64,
@@ -65,7 +65,7 @@ impl Tally {
         }
     }
 
-    /// What was judged too rarely to prove anything.
+    /// The rules that decided too rarely to prove anything.
     pub fn too_rare(&self) -> Vec<String> {
         let verdicts = self.verdicts();
         let mut rare: Vec<String> = LEAST_PER_MILLE

@@ -1,8 +1,8 @@
-//! A cluster to try things on by hand:
+//! A cluster for manual tests:
 //! `cargo run -p test-cluster --example up -- --dir DIR [--nodes 4] [--racks 2] [--real-nodes 0] [--karpenter no]`.
 //!
 //! Prints the path of an admin kubeconfig on stdout once the cluster is ready, and runs until standard input closes
-//! or SIGTERM or SIGINT arrives. Beside it in DIR: a kubeconfig for each of our service accounts that `deploy/` knows,
+//! or SIGTERM or SIGINT arrives. DIR also has a kubeconfig for each of our service accounts in `deploy/` and
 //! for the users alice and bob, and logs/.
 
 use std::path::{Path, PathBuf};

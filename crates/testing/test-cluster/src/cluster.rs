@@ -1,4 +1,4 @@
-//! The cluster as its user sees it: how it is asked for, what it offers, how it ends.
+//! The public interface of a cluster: how to build, use and stop it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
@@ -11,6 +11,8 @@ use kube::api::Api;
 use kube::{Client, ResourceExt};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
+use toolbox::checkout::repository_root;
+use toolbox::engine_bin;
 
 use crate::control_plane::{self, ApiServer, ApiServerPlan, Identities, Layout};
 use crate::identities::{self, ServiceAccountLogin, User};
@@ -20,12 +22,12 @@ use crate::nodes::{self, FakeNodes};
 use crate::process::Process;
 use crate::real_nodes::RealNodes;
 use crate::slow_link::SlowLink;
-use crate::{Error, engine_bin, files, install, kwok};
+use crate::{Error, files, install, kwok};
 
 /// Set to anything to keep a cluster's directory, with all logs, after it ended.
 const KEEP_VARIABLE: &str = "WARPYARD_KEEP_CLUSTER";
 
-/// What a cluster is to consist of.
+/// Describes a cluster to be started.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each says whether one part is there")]
 pub struct Builder {
@@ -58,7 +60,7 @@ impl Builder {
         self
     }
 
-    /// Adds a user who logs in with a token; what they may do is up to RBAC.
+    /// Adds a user who logs in with a token; RBAC decides their rights.
     #[must_use]
     pub fn user(mut self, name: &str, groups: &[&str]) -> Self {
         self.users.push((name.to_owned(), groups.iter().map(ToString::to_string).collect()));
@@ -72,8 +74,8 @@ impl Builder {
         self
     }
 
-    /// Leaves out KWOK: bound pods stay Pending, and the controller-manager, if there is one, finds nodes dead after
-    /// its grace period.
+    /// Leaves out KWOK: bound pods stay Pending, and the controller-manager, if there is one, declares nodes
+    /// dead after its grace period.
     #[must_use]
     pub fn without_kwok(mut self) -> Self {
         self.kwok = false;
@@ -87,7 +89,7 @@ impl Builder {
         self
     }
 
-    /// Makes room for nodes with a real kubelet, which [`TestCluster::add_real_node`] adds. Only root can have them.
+    /// Prepares for nodes with a real kubelet, which [`TestCluster::add_real_node`] adds. This needs root.
     #[must_use]
     pub fn real_nodes(mut self) -> Self {
         self.real_nodes = true;
@@ -101,8 +103,8 @@ impl Builder {
         self
     }
 
-    /// How long a node's lease lasts; KWOK and kubelets renew it four times as often. 40 as with a kubelet; in benchmarks
-    /// 400, so that renewals are not the load.
+    /// How long a node's lease lasts; KWOK and kubelets renew it four times as often. 40 as with a kubelet; 400
+    /// in benchmarks, so that renewals are not the load.
     #[must_use]
     pub fn node_lease_seconds(mut self, seconds: u32) -> Self {
         self.node_lease_seconds = seconds;
@@ -122,7 +124,8 @@ impl Builder {
         self.api_server_flag("--storage-media-type=application/json")
     }
 
-    /// How many API servers share the store. All but the first read it by a link that [`TestCluster::delay_store`] slows.
+    /// How many API servers share the store. All but the first read it over a link that
+    /// [`TestCluster::delay_store`] slows.
     #[must_use]
     pub fn api_servers(mut self, count: usize) -> Self {
         self.api_servers = count.max(1);
@@ -192,7 +195,7 @@ impl Builder {
             plans.push(server.plan);
             servers.push(server.process);
         }
-        // In the order in which they are stopped: whoever talks to a server goes before it.
+        // In the order in which they are stopped: clients of a server before the server.
         let mut processes = Vec::new();
         if self.kwok {
             processes.push(kwok::start(&layout, &identities, &url, self.node_lease_seconds)?);
@@ -231,8 +234,8 @@ impl Builder {
     }
 }
 
-/// A running cluster. Dropping it ends every server; its files are then kept, because whoever does not come to
-/// [`TestCluster::stop`] has failed, and the logs say why.
+/// A running cluster. Dropping it ends every server. Its files are then kept, because a test that does not
+/// reach [`TestCluster::stop`] has failed, and the logs show why.
 pub struct TestCluster {
     // Dropped in this order: servers before their files.
     pub(crate) running: Running,
@@ -241,7 +244,7 @@ pub struct TestCluster {
 }
 
 pub(crate) struct Running {
-    // Dropped first: who talks to servers before them, and machines too.
+    // Dropped first: clients before servers, and machines too.
     karpenter: Option<Box<Karpenter>>,
     pub(crate) real_nodes: Option<RealNodes>,
     pub(crate) layout: Layout,
@@ -260,7 +263,7 @@ pub(crate) struct Running {
 }
 
 impl TestCluster {
-    /// A cluster with everything, but without nodes and users until they are added.
+    /// A cluster with all servers, without nodes and users until they are added.
     pub fn builder() -> Builder {
         Builder {
             dir: None,
@@ -318,8 +321,8 @@ impl TestCluster {
         Ok(engine_bin::find("kubectl")?)
     }
 
-    /// Logs in as a service account. Each call makes a new placeholder pod and binds the token to it, so that two
-    /// logins as one account are two pods to the API server, as two replicas would be.
+    /// Logs in as a service account. Each call makes a new placeholder pod and binds the token to it, so two
+    /// logins as one account are two pods to the API server, like two replicas.
     pub async fn login_service_account(
         &self,
         namespace: &str,
@@ -344,13 +347,13 @@ impl TestCluster {
         Ok(self.login_service_account(namespace, account).await?.kubeconfig)
     }
 
-    /// The token of a user that the builder was told of.
+    /// The token of a user that was added to the builder.
     pub fn token_for_user(&self, name: &str) -> Result<&str, Error> {
         let user = self.running.users.iter().find(|user| user.name == name);
         user.map(|user| user.token.as_str()).ok_or_else(|| Error::NoSuchUser { name: name.to_owned() })
     }
 
-    /// A kubeconfig for a user that the builder was told of.
+    /// A kubeconfig for a user that was added to the builder.
     pub fn kubeconfig_for_user(&self, name: &str) -> Result<PathBuf, Error> {
         self.write_kubeconfig(&format!("user-{name}"), name, self.token_for_user(name)?)
     }
@@ -370,13 +373,13 @@ impl TestCluster {
         nodes::remove(&self.running.admin, name).await
     }
 
-    /// Karpenter and its cloud, if the builder was told to have them.
+    /// Karpenter and its cloud, if the builder has them.
     pub fn karpenter(&self) -> Result<&Karpenter, Error> {
         let karpenter = self.running.karpenter.as_deref();
         karpenter.ok_or_else(|| Error::NotRunning { name: "karpenter".into() })
     }
 
-    /// Starts kube-scheduler beside the others, with at most `qps` requests per second.
+    /// Starts kube-scheduler too, with at most `qps` requests per second.
     pub fn start_kube_scheduler(&self, qps: u32) -> Result<(), Error> {
         let Running { layout, identities, url, .. } = &self.running;
         let process = control_plane::start_kube_scheduler(layout, identities, url, qps)?;
@@ -430,13 +433,13 @@ impl Drop for TestCluster {
 }
 
 impl Running {
-    /// Installs our objects, adds the nodes and starts the controller-manager, all at once; then waits for what the
-    /// latter makes.
+    /// Installs our objects, adds the nodes and starts the controller-manager, all at once; then waits for the
+    /// objects that the controller-manager makes.
     async fn finish_start(&self, wanted: &Builder) -> Result<(), Error> {
         let installed = async {
             if wanted.install {
                 install::custom_resources(&self.admin).await?;
-                let deploy = engine_bin::workspace_root().join("deploy");
+                let deploy = repository_root().join("deploy");
                 install::directory(&self.admin, &deploy).await?;
                 if wanted.karpenter.is_some() {
                     install::directory(&self.admin, &deploy.join("machines")).await?;

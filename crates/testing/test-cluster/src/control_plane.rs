@@ -1,4 +1,4 @@
-//! etcd, the API server, the controller-manager and, on request, kube-scheduler: flags, and when each is ready.
+//! etcd, the API server, the controller-manager and, on request, kube-scheduler: their flags and readiness.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kube::Client;
+use toolbox::engine_bin;
 
 use crate::etcd::Etcd;
 use crate::kubeconfig::{self, Credential};
@@ -13,13 +14,13 @@ use crate::pki::{Authority, CertifiedKey, TokenKey};
 use crate::process::{Process, ProcessSpec};
 use crate::real_nodes::EGRESS_SOCKET;
 use crate::slow_link::SlowLink;
-use crate::{Error, engine_bin, files, ports};
+use crate::{Error, files, ports};
 
 /// A port found free may be taken before the server binds it; three in a row mean that something else is wrong.
 const PORT_ATTEMPTS_MAX: usize = 3;
 /// Ten times what a server needs on a loaded machine.
 const READY_BOUND: Duration = Duration::from_mins(1);
-/// Filling in the default roles takes the API server as long as all the rest of its start; an admin needs none of them.
+/// Creating the default roles takes half of the API server's start; an admin needs none of them.
 const SERVES_ADMINS: &str = "/readyz?exclude=poststarthook%2Frbac%2Fbootstrap-roles\
      &exclude=poststarthook%2Fscheduling%2Fbootstrap-system-priority-classes";
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
@@ -52,7 +53,7 @@ impl Layout {
         Etcd::at(self.etcd.join(ETCD_CLIENT_SOCKET))
     }
 
-    /// The socket by which an API server reaches real nodes.
+    /// The socket over which an API server reaches real nodes.
     pub fn egress_socket(&self) -> PathBuf {
         self.etcd.join(EGRESS_SOCKET)
     }
@@ -63,7 +64,7 @@ impl Layout {
     }
 }
 
-/// Everything that is signed for one cluster.
+/// All certificates and keys of one cluster.
 pub(crate) struct Identities {
     pub authority: Authority,
     pub server: CertifiedKey,
@@ -71,7 +72,7 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// Signs for one cluster, whose API server is known by `names` beside the usual ones.
+    /// Makes the identities of one cluster, whose API server has `names` besides the usual ones.
     pub fn create(layout: &Layout, names: &[&str]) -> Result<Self, Error> {
         let authority = Authority::create(&layout.pki, "ca")?;
         let usual = ["127.0.0.1", "localhost", "kubernetes.default.svc"];
@@ -100,10 +101,10 @@ impl Identities {
 
 /// etcd's sockets, as files in the directory that it and the API server run in. Only their owner may enter that, so
 /// the store needs neither certificates nor ports. (The API server opens some 200 connections to it: with TLS, that
-/// was a third of the processor time of a start.) The names look like host and port because etcd insists; they are
-/// relative because a socket's path may not be longer than 107 bytes.
+/// was a third of the processor time of a start.) The names look like host and port because etcd requires that;
+/// they are relative because a socket's path may have at most 107 bytes.
 const ETCD_CLIENT_SOCKET: &str = "client:1";
-/// The same store, by a link that can be slowed.
+/// The same store, over a link that can be slowed.
 const ETCD_SLOW_SOCKET: &str = "slow:1";
 const ETCD_PEER_SOCKET: &str = "peer:1";
 
@@ -138,12 +139,12 @@ pub(crate) struct ApiServer {
     pub admin: Client,
 }
 
-/// What is needed to start an API server again.
+/// The input to start an API server again.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiServerPlan {
     pub name: String,
     pub port: u16,
-    /// Whether it reads the store by the link that can be slowed.
+    /// Whether it reads the store over the link that can be slowed.
     pub by_slow_link: bool,
     /// The file of users and tokens.
     pub users: PathBuf,
@@ -160,8 +161,8 @@ impl ApiServerPlan {
     }
 }
 
-/// Starts an API server on a free port, and returns once it serves an admin. Its default roles may be incomplete, so
-/// whoever is not an admin waits for [`wait_until_complete`].
+/// Starts an API server on a free port, and returns once it serves an admin. Its default roles may be
+/// incomplete, so other users must wait for [`wait_until_complete`].
 pub(crate) async fn start_api_server(
     layout: &Layout,
     identities: &Identities,
@@ -230,13 +231,14 @@ fn api_server_spec(
         .arg("--disable-admission-plugins=TaintNodesByCondition")
         .args(["--enable-admission-plugins=NodeRestriction", "--service-cluster-ip-range=10.96.0.0/16"])
         .arg("--profiling=false")
-        // Saves a tenth of its processor time, which the collector took, for some hundred megabytes: tests lack cores.
+        // Saves the tenth of its processor time that the garbage collector took, for some hundred megabytes:
+        // tests lack cores.
         .env("GOGC", "400")
         .args(&plan.flags);
     Ok(spec)
 }
 
-/// Starts the controller-manager; the caller waits for what it makes.
+/// Starts the controller-manager; the caller waits for the objects that it makes.
 pub(crate) fn start_controller_manager(
     layout: &Layout,
     identities: &Identities,
@@ -254,7 +256,7 @@ pub(crate) fn start_controller_manager(
         .args(["--use-service-account-credentials=true", "--leader-elect=false"])
         // No port of its own.
         .args(["--bind-address=127.0.0.1", "--secure-port=0"])
-        // Well above upstream's 20 per second, so that what a test waits for is our code.
+        // Well above upstream's 20 per second, so that tests wait for our code only.
         .args(["--kube-api-qps=500", "--kube-api-burst=1000"])
         .args(extra_flags);
     Process::spawn(spec, &layout.logs)

@@ -1,4 +1,4 @@
-//! etcd as a judge reads it: past every API server, by its own socket, through its JSON gateway.
+//! Reads etcd for a judge: without the API servers, over its own socket, through its JSON gateway.
 //!
 //! A watch of the store has every revision, and goes on while API servers are restarted, delayed or cut off. Values are
 //! readable if the cluster was built with [`crate::Builder::readable_store`]. Nothing is ever written here but, on
@@ -32,9 +32,9 @@ pub struct KeyEvent {
     pub revision: u64,
     /// The key.
     pub key: String,
-    /// What it holds now; `None` if it was deleted.
+    /// Its value now; `None` if it was deleted.
     pub value: Option<Vec<u8>>,
-    /// What it held before.
+    /// Its value before.
     pub previous: Option<Vec<u8>>,
 }
 
@@ -56,7 +56,7 @@ impl Etcd {
         Ok((answer.header.revision, answer.kvs.into_iter().map(|pair| event(pair, false, None)).collect()))
     }
 
-    /// Forgets what was before `revision`: whoever watches from there on has to list anew.
+    /// Compacts the store up to `revision`: watches from an older revision have to list anew.
     pub async fn compact(&self, revision: u64) -> Result<(), Error> {
         let question = json!({ "revision": revision.to_string(), "physical": true });
         self.ask::<Value>("/v3/kv/compaction", &question).await.map(drop)
@@ -97,7 +97,7 @@ impl Etcd {
     }
 }
 
-/// What happens under a prefix, in order and without a gap.
+/// The events under a prefix, in order and without a gap.
 #[derive(Debug)]
 pub struct Watch {
     body: Incoming,
@@ -205,7 +205,7 @@ fn encoded(key: &str) -> ByteString {
     ByteString(key.as_bytes().to_vec())
 }
 
-/// The first key behind all that begin with `prefix`, which ends with a slash: `0` follows it in ASCII.
+/// The first key after all that begin with `prefix`, which ends with a slash: `0` follows it in ASCII.
 fn end_of(prefix: &str) -> String {
     format!("{}0", prefix.trim_end_matches('/'))
 }

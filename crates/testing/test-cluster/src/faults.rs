@@ -1,4 +1,4 @@
-//! What can be done to a cluster's servers while it is used.
+//! Faults of a cluster's servers.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ impl TestCluster {
         self.running.api_servers.iter().map(control_plane::ApiServerPlan::url).collect()
     }
 
-    /// What all API servers but the first learn from the store, they learn this much later.
+    /// Delays what all API servers but the first read from the store.
     pub fn delay_store(&self, delay: Duration) -> Result<(), Error> {
         let link = self.running.slow_link.as_ref();
         link.ok_or_else(|| Error::NotRunning { name: "second API server".into() })?.set_delay(delay);
@@ -54,7 +54,7 @@ impl TestCluster {
         Ok(())
     }
 
-    /// Starts KWOK again. What it could not write while the API server was away it never tries again, as a kubelet would.
+    /// Starts KWOK again. Unlike a kubelet, it never retries writes that failed while the API server was away.
     pub fn restart_kwok(&self) -> Result<(), Error> {
         self.kill_server("kwok")?;
         let running = &self.running;
@@ -72,7 +72,7 @@ impl TestCluster {
         FaultProxy::start(&certificate, authority.cert(), api_servers, seed).await
     }
 
-    /// A kubeconfig for a login that leads to another address, such as a proxy's.
+    /// A kubeconfig for a login at another address, such as a proxy's.
     pub fn kubeconfig_through(&self, login: &ServiceAccountLogin, url: &str) -> Result<PathBuf, Error> {
         let port = url.rsplit(':').next().unwrap_or_default();
         let path = self.running.layout.root.join(format!("{}-by-{port}.kubeconfig", login.pod));

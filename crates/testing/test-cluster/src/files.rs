@@ -1,4 +1,4 @@
-//! Files that only their owner may read.
+//! Writes files that only their owner may read.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{Read, Write};

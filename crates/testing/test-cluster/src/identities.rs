@@ -1,4 +1,4 @@
-//! Who may log in: plain users with static tokens, and service accounts with tokens bound to a pod.
+//! Logins: users with static tokens, and service accounts with tokens bound to a pod.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ impl User {
     }
 }
 
-/// The API server's token file. It is read once, at its start, so users are named before that.
+/// The API server's token file. It is read only at the start, so users must be added before that.
 pub(crate) fn token_file(users: &[User]) -> String {
     users.iter().fold(String::new(), |mut file, user| {
         write!(file, "{},{},{}", user.token, user.name, user.name).expect("writing to a string cannot fail");
@@ -54,7 +54,7 @@ pub struct ServiceAccountLogin {
     pub token: String,
     /// The placeholder pod's name.
     pub pod: String,
-    /// The placeholder pod's UID: what the API server takes the holder of the token for.
+    /// The placeholder pod's UID, which identifies the holder of the token.
     pub pod_uid: String,
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn mint_token(
     namespace: &str,
     account: &str,
 ) -> Result<(String, Pod), Error> {
-    // A day: longer than any test or sitting. It ends with the cluster anyway.
+    // A day: longer than any test or session. It ends with the cluster anyway.
     const TOKEN_SECONDS: i64 = 24 * 60 * 60;
     let pod = create_placeholder_pod(client, namespace, account).await?;
     let request = TokenRequest {
@@ -90,7 +90,7 @@ pub(crate) async fn mint_token(
     Ok((token, pod))
 }
 
-/// A pod that exists only to lend its UID: gated, and for a scheduler that nobody is.
+/// A pod that exists only for its UID: gated, and for a scheduler that does not exist.
 async fn create_placeholder_pod(client: &Client, namespace: &str, account: &str) -> Result<Pod, Error> {
     let pod = serde_json::from_value(json!({
         "metadata": {

@@ -1,4 +1,4 @@
-//! Installs what a user would install: the custom resources, then the YAML in `deploy/`.
+//! Installs the custom resources, then the YAML in `deploy/`, like a user.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -53,7 +53,8 @@ pub(crate) async fn these_custom_resources(
 
 /// Applies every YAML file of a directory in the order of their names, namespaces before all else.
 ///
-/// Directories in it are left out: `crds/` holds what [`custom_resources`] installs from the Rust types.
+/// Directories in it are left out: `crds/` has the resources that [`custom_resources`] installs from the Rust
+/// types.
 pub(crate) async fn directory(client: &Client, dir: &Path) -> Result<(), Error> {
     let mut objects = Vec::new();
     for file in yaml_files(dir)? {
@@ -147,11 +148,11 @@ mod tests {
     use api_types::PriorityTier;
 
     use super::*;
-    use crate::engine_bin::workspace_root;
+    use toolbox::checkout::repository_root;
 
     #[test]
     fn every_priority_tier_has_its_class() {
-        let classes = read_objects(&workspace_root().join("deploy/priority-classes.yaml")).unwrap();
+        let classes = read_objects(&repository_root().join("deploy/priority-classes.yaml")).unwrap();
         let found: Vec<_> =
             classes.iter().map(|class| (class.name_any(), class.data["value"].as_i64())).collect();
         let expected: Vec<_> = PriorityTier::ALL
@@ -163,7 +164,7 @@ mod tests {
 
     #[test]
     fn every_file_in_deploy_can_be_read() {
-        let files = yaml_files(&workspace_root().join("deploy")).unwrap();
+        let files = yaml_files(&repository_root().join("deploy")).unwrap();
         assert!(files.len() >= 2, "{files:?}");
         for file in files {
             assert!(!read_objects(&file).unwrap().is_empty(), "{} holds no object", file.display());

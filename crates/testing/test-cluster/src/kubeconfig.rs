@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::pki::CertifiedKey;
 use crate::{Error, files};
 
-/// What proves who one is.
+/// A credential.
 pub enum Credential<'a> {
     /// A client certificate.
     Certificate(&'a CertifiedKey),
@@ -18,7 +18,7 @@ pub enum Credential<'a> {
     Token(&'a str),
 }
 
-/// Writes a kubeconfig that holds everything it needs, so that the file may be copied elsewhere on this machine.
+/// Writes a self-contained kubeconfig, which may be copied elsewhere on this machine.
 pub fn write(
     path: &Path,
     server: &str,
@@ -68,7 +68,7 @@ async fn config(path: &Path) -> Result<kube::Config, Error> {
     let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
         .map_err(|source| Error::Kubeconfig { what: what(), source })?;
-    // The cluster is on loopback; a proxy of the environment could only lead away from it.
+    // The cluster is on loopback; a proxy from the environment would be wrong.
     config.proxy_url = None;
     Ok(config)
 }

@@ -5,9 +5,11 @@
 //!                     └─ deleted ─► Failed, containers terminated with a time ─► removed with grace 0
 //! ```
 
+use toolbox::engine_bin;
+
 use crate::control_plane::{Identities, Layout};
 use crate::process::{Process, ProcessSpec};
-use crate::{Error, engine_bin, files};
+use crate::{Error, files};
 
 const STAGES: &[&str] = &[
     include_str!("../stages/node-ready.yaml"),
@@ -29,7 +31,7 @@ pub(crate) fn start(
     node_lease_seconds: u32,
 ) -> Result<Process, Error> {
     let name = "kwok";
-    // It stands for every kubelet at once; upstream gives it rights over nodes, pods and leases of the whole cluster.
+    // It acts as every kubelet; upstream gives it rights over all nodes, pods and leases.
     let kubeconfig = identities.write_kubeconfig(layout, url, name, "kwok", Some("system:masters"))?;
     let config = layout.root.join("kwok.yaml");
     files::write_private(&config, configuration(node_lease_seconds).as_bytes())?;

@@ -4,13 +4,14 @@
 //!   Builder ─► pki ─► etcd ─► kube-apiserver ─┬─► CRDs, deploy/ ────────────┐
 //!                                             ├─► controller-manager ──────►├─► TestCluster: admin client, logins
 //!                                             ├─► KWOK, fake nodes ────────►│
-//!                                             ├─► real nodes, if asked for ─►│
-//!                                             └─► Karpenter, if asked for ──►┘
+//!                                             ├─► real nodes, if asked for ►│
+//!                                             └─► Karpenter, if asked for ──┘
 //! ```
 //!
-//! RBAC is on, the API server's certificates are of an authority made for this one cluster, it listens on 127.0.0.1
-//! only, etcd on a socket in a private directory, and the others nowhere. Any number of clusters run side by side. No server outlives the process that started it, however
-//! that ends (see [`process`]). Real nodes (see [`RealNode`]) are in namespaces of their own and need root; nothing else does.
+//! RBAC is on, and the certificates come from a CA made for this one cluster. The API server listens only on
+//! 127.0.0.1, etcd on a socket in a private directory, and the others nowhere. Any number of clusters run side
+//! by side. No server outlives the process that started it, however that ends (see [`process`]). Real nodes
+//! (see [`RealNode`]) are in namespaces of their own and need root; nothing else does.
 //!
 //! This crate never builds a server (`cargo xtask engine` does), never writes outside the cluster's directory, and
 //! never touches another cluster: it ignores `KUBECONFIG`.
@@ -33,11 +34,9 @@
 
 mod cluster;
 mod control_plane;
-pub mod engine_bin;
 pub mod etcd;
 pub mod fault_proxy;
 mod faults;
-pub mod figures;
 pub mod files;
 mod identities;
 mod install;
@@ -57,13 +56,13 @@ mod slow_link;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use toolbox::engine_bin;
+
 pub use cluster::{Builder, TestCluster};
 pub use identities::{ServiceAccountLogin, User};
 pub use nodes::FakeNodes;
 pub use ports::free_port;
-pub use real_nodes::{
-    BUSYBOX_IMAGE, ExposedByTls, MACHINE_IMAGE, Machine, RealNode, find_program_of_real_nodes,
-};
+pub use real_nodes::{BUSYBOX_IMAGE, ExposedByTls, MACHINE_IMAGE, RealMachine, RealNode};
 
 /// Why a cluster could not be started or used.
 #[derive(Debug, thiserror::Error)]
@@ -71,12 +70,12 @@ pub enum Error {
     /// A server's binary is missing.
     #[error(transparent)]
     EngineBin(#[from] engine_bin::Error),
-    /// The tool that ties servers to our life is missing.
+    /// The tool that ends servers together with our process is missing.
     #[error(
         "setpriv is not installed, and without it servers could outlive a killed test\n\nhint: install the package util-linux"
     )]
     NoSetpriv,
-    /// Only root makes the namespaces and cgroups of real nodes.
+    /// Real nodes need root, for namespaces and cgroups.
     #[error("real nodes need root\n\nhint: run this as root; no other test needs it")]
     NotRoot,
     /// A program that real nodes are made of is missing.
@@ -86,7 +85,7 @@ pub enum Error {
     NoProgram {
         /// The program looked for.
         program: &'static str,
-        /// The package that it is in, as Debian calls it.
+        /// Its package in Debian.
         package: &'static str,
     },
     /// The SDK's Python environment is missing.
@@ -104,7 +103,7 @@ pub enum Error {
     /// A certificate could not be made.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// A file, port or process could not be had.
+    /// An operation on a file, port or process failed.
     #[error("cannot {what}")]
     Io {
         /// What was attempted.
@@ -149,12 +148,12 @@ pub enum Error {
     /// Something took too long.
     #[error("waited {bound:?} in vain for {what}")]
     NotInTime {
-        /// What was waited for.
+        /// The awaited event.
         what: String,
-        /// For how long.
+        /// The bound.
         bound: Duration,
     },
-    /// The builder was not told of this user.
+    /// The user was not added to the builder.
     #[error(
         "the cluster has no user {name:?}\n\nhint: the API server reads its users at start: name them with `Builder::user`"
     )]
@@ -162,7 +161,7 @@ pub enum Error {
         /// The name asked for.
         name: String,
     },
-    /// One of our processes did not log what was waited for.
+    /// One of our processes did not log the awaited line.
     #[error("{process} did not log {message:?}; its last words:\n{tail}")]
     NoSuchLine {
         /// The process.

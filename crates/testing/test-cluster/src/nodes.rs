@@ -22,7 +22,7 @@ const BLOCK_LABEL: &str = "topology.warpyard.dev/block";
 /// The API server makes about 700 nodes a second; more at once would only wait in its queues.
 const CREATES_IN_FLIGHT_MAX: usize = 32;
 
-/// A group of nodes that are alike.
+/// A group of equal nodes.
 #[derive(Clone, Debug)]
 pub struct FakeNodes {
     /// Nodes are called `<prefix>-0`, `<prefix>-1`, …
@@ -74,7 +74,7 @@ impl FakeNodes {
         (0..self.count).map(|index| format!("{}-{index}", self.prefix))
     }
 
-    /// Of so many domains, the one that a node is in.
+    /// The domain of a node, if there are this many domains.
     fn domain(&self, index: usize, domains: usize) -> usize {
         index * domains / self.count.max(1)
     }
@@ -134,7 +134,7 @@ impl FakeNodes {
                     last_transition_time: Some(Time(now)),
                     ..NodeCondition::default()
                 }]),
-                // What the stage `node-heartbeat` looks for.
+                // The stage `node-heartbeat` looks for this phase.
                 phase: Some("Running".into()),
                 ..NodeStatus::default()
             }),
@@ -142,8 +142,8 @@ impl FakeNodes {
     }
 }
 
-/// Creates nodes, ready from the first moment: to make them so one by one costs KWOK and the controller-manager
-/// half a minute for a thousand.
+/// Creates nodes that are ready from the first moment: making a thousand ready one by one takes KWOK and the
+/// controller-manager half a minute.
 pub(crate) async fn create(client: &Client, nodes: &FakeNodes) -> Result<(), Error> {
     let api: Api<Node> = Api::all(client.clone());
     let now = Timestamp::now();
@@ -160,7 +160,7 @@ pub(crate) async fn create(client: &Client, nodes: &FakeNodes) -> Result<(), Err
     Ok(())
 }
 
-/// Waits until KWOK plays the kubelet of every node of a group, which it says by a lease as a kubelet does.
+/// Waits until KWOK acts as the kubelet of every node of a group, which it shows by a lease.
 pub(crate) async fn wait_until_played(client: &Client, nodes: &FakeNodes) -> Result<(), Error> {
     // KWOK takes on hundreds of nodes a second, also on two busy cores.
     let bound =
@@ -218,7 +218,7 @@ pub(crate) async fn remove(client: &Client, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same, with nobody asked who put a finalizer on it. It may be gone already.
+/// The same, without its finalizers. It may be gone already.
 pub(crate) async fn remove_by_force(client: &Client, name: &str) -> Result<(), Error> {
     let api: Api<Node> = Api::all(client.clone());
     let unless_gone = |error| match error {
@@ -226,7 +226,7 @@ pub(crate) async fn remove_by_force(client: &Client, name: &str) -> Result<(), E
         source => Err(Error::Kube { what: format!("remove node {name} by force"), source }),
     };
     api.delete(name, &DeleteParams::default()).await.map(drop).or_else(unless_gone)?;
-    // Last, since none can be put on a Node that is being deleted.
+    // Last, because no finalizer can be added to a Node that is being deleted.
     let patch = json!({ "metadata": { "finalizers": null } });
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop).or_else(unless_gone)
 }

@@ -1,4 +1,4 @@
-//! Our own processes on a test cluster, each with the identity and the rights it would have in production.
+//! Our own processes on a test cluster, each with its production identity and rights.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 use api_types::names;
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use toolbox::checkout::target_folder;
 
-use crate::figures::target_folder;
 use crate::postgres::Postgres;
 use crate::process::{Process, ProcessSpec};
 use crate::{Error, TestCluster};
 
-/// How long a process may take until it says that it is at work. A scheduler that follows one that was killed
-/// waits for its lease (8 s), its write timeout (5 s), and lists.
-const READY_WITHIN: Duration = Duration::from_secs(40);
+/// How long a process may take to become ready. A scheduler that follows one that was killed waits for its
+/// lease (30 s at most), its write timeout (5 s), and lists.
+const READY_WITHIN: Duration = Duration::from_mins(1);
 const LOG_POLL: Duration = Duration::from_millis(1);
+/// Set to `release`, it makes tests run what ships.
+const BUILD_VARIABLE: &str = "WARPYARD_BUILD";
 const CONTROLLERS_READY: &str = "Controlling runs.";
 
 /// Starts our binaries, as built into one folder.
@@ -26,7 +28,7 @@ pub struct Platform<'a> {
     ledger: Option<LedgerFiles>,
 }
 
-/// Where the URLs of the ledger's database are, for each role.
+/// The files with the URLs of the ledger's database, for each role.
 struct LedgerFiles {
     owner: PathBuf,
     meter: PathBuf,
@@ -38,23 +40,33 @@ struct LedgerFiles {
 pub enum LeaseTimes {
     /// As installed.
     Production,
-    /// So short that a test can see many changes of leader. On a busy machine some lose their lease by themselves, so
-    /// whoever uses these starts them again.
+    /// So short that a test can see many changes of leader. On a busy machine leaders lose their lease by
+    /// themselves, so the test must restart them.
     Short,
-    /// For a test that sees one change of leader, and nobody starts anything again.
+    /// For a test with one change of leader and no restarts.
     Medium,
+    /// For a test that is not about changes of leader, and that restarts nothing: CI's machines have stood still for
+    /// nine seconds.
+    Patient,
 }
 
 /// Duration, renewal deadline and pace of a lease.
-const MEDIUM_LEASE: [&str; 3] = ["4s", "3s", "300ms"];
+const MEDIUM_LEASE: [&str; 3] = ["12s", "10s", "300ms"];
+const PATIENT_LEASE: [&str; 3] = ["30s", "25s", "1s"];
 
 impl LeaseTimes {
-    /// Flags for other times than those installed.
+    /// As installed in a release build, which benches measure; patient in a debug build, which tests run.
+    pub fn of_this_build() -> Self {
+        if cfg!(debug_assertions) { Self::Patient } else { Self::Production }
+    }
+
+    /// Flags, if the times differ from the installed ones.
     fn flags(self, short: [&str; 3]) -> Option<[String; 3]> {
         let [duration, deadline, retry] = match self {
             Self::Production => return None,
             Self::Short => short,
             Self::Medium => MEDIUM_LEASE,
+            Self::Patient => PATIENT_LEASE,
         };
         Some([
             format!("--lease-duration={duration}"),
@@ -65,14 +77,20 @@ impl LeaseTimes {
 }
 
 impl<'a> Platform<'a> {
-    /// Binaries of the debug build, as `cargo xtask e2e` and `cargo xtask dev` make it.
+    /// Binaries of the debug build, as `cargo xtask e2e` and `cargo xtask dev` make it; of the release build, if
+    /// `cargo xtask e2e --release` says so.
     pub fn debug(cluster: &'a TestCluster) -> Self {
-        Self { cluster, binaries: target_folder().join("debug"), ledger: None }
+        let is_release = std::env::var_os(BUILD_VARIABLE).is_some_and(|build| build == "release");
+        if is_release { Self::release(cluster) } else { Self::of_build(cluster, "debug") }
     }
 
     /// Binaries of the release build, as `cargo xtask bench` makes it.
     pub fn release(cluster: &'a TestCluster) -> Self {
-        Self { cluster, binaries: target_folder().join("release"), ledger: None }
+        Self::of_build(cluster, "release")
+    }
+
+    fn of_build(cluster: &'a TestCluster, build: &str) -> Self {
+        Self { cluster, binaries: target_folder().join(build), ledger: None }
     }
 
     /// Binaries of the build that this code itself is of.
@@ -80,7 +98,7 @@ impl<'a> Platform<'a> {
         if cfg!(debug_assertions) { Self::debug(cluster) } else { Self::release(cluster) }
     }
 
-    /// With the ledger in this database: the controllers bring its schema up to date and meter into it, the REST API
+    /// With the ledger in this database: the controllers migrate its schema and meter into it, the REST API
     /// reads from it.
     #[must_use]
     pub fn with_ledger(mut self, database: &Postgres) -> Self {
@@ -92,7 +110,7 @@ impl<'a> Platform<'a> {
         self
     }
 
-    /// A scheduler of its own pod, hence with an identity that the fence can tell from another's.
+    /// A scheduler with a pod of its own, and so with an identity that the fence can distinguish.
     pub async fn scheduler(&self, name: &str, times: LeaseTimes, failpoints: &str) -> Result<Service, Error> {
         let kubeconfig = self
             .cluster
@@ -101,17 +119,17 @@ impl<'a> Platform<'a> {
         self.scheduler_as(name, &kubeconfig, times, failpoints)
     }
 
-    /// A scheduler of its own pod with further arguments.
+    /// A patient scheduler with a pod of its own and further arguments.
     pub async fn scheduler_with(&self, name: &str, arguments: &[&str]) -> Result<Service, Error> {
         let kubeconfig = self
             .cluster
             .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT)
             .await?;
-        let spec = self.scheduler_spec(name, &kubeconfig, LeaseTimes::Production, "");
+        let spec = self.scheduler_spec(name, &kubeconfig, LeaseTimes::Patient, "");
         self.start(spec.args(arguments.iter().copied()), "Scheduling.")
     }
 
-    /// A scheduler of its own pod that buys machines.
+    /// A scheduler with a pod of its own that buys machines.
     pub async fn buying_scheduler(
         &self,
         name: &str,
@@ -126,7 +144,7 @@ impl<'a> Platform<'a> {
         self.start(spec.args(["--buy-machines"]), "Scheduling.")
     }
 
-    /// A scheduler with the identity in `kubeconfig`, as a restarted container has its pod's.
+    /// A scheduler with the identity in `kubeconfig`, like a restarted container of a pod.
     pub fn scheduler_as(
         &self,
         name: &str,
@@ -160,7 +178,10 @@ impl<'a> Platform<'a> {
             .spec(name, "warpyard-scheduler", kubeconfig)
             .env("RUST_LOG", "info,scheduler=debug,cluster_apply=debug");
         if let Some(lease) = times.flags(["2s", "1200ms", "200ms"]) {
-            spec = spec.args(lease).args(["--write-timeout=500ms", "--settle=700ms"]);
+            spec = spec.args(lease);
+        }
+        if matches!(times, LeaseTimes::Short | LeaseTimes::Medium) {
+            spec = spec.args(["--write-timeout=500ms", "--settle=700ms"]);
         }
         if !failpoints.is_empty() {
             spec = spec.env("FAILPOINTS", failpoints);
@@ -168,7 +189,7 @@ impl<'a> Platform<'a> {
         spec
     }
 
-    /// A scheduler of its own pod that logs as in production; `change` may add arguments.
+    /// A scheduler with a pod of its own that logs as in production; `change` may add arguments.
     pub async fn scheduler_as_installed(
         &self,
         name: &str,
@@ -196,21 +217,21 @@ impl<'a> Platform<'a> {
             .cluster
             .kubeconfig_for_service_account(names::SYSTEM_NAMESPACE, names::CONTROLLERS_SERVICE_ACCOUNT)
             .await?;
-        self.start(change(self.controllers_spec(name, &kubeconfig)), CONTROLLERS_READY)
+        let spec = self.controllers_spec(name, &kubeconfig, LeaseTimes::of_this_build());
+        self.start(change(spec), CONTROLLERS_READY)
     }
 
-    /// The controllers with the identity in `kubeconfig`, as a restarted container has its pod's.
+    /// The controllers with the identity in `kubeconfig`, like a restarted container of a pod.
     pub fn controllers_as(&self, name: &str, kubeconfig: &Path, times: LeaseTimes) -> Result<Service, Error> {
-        let mut spec = self.controllers_spec(name, kubeconfig);
-        // Longer than the scheduler's: they are killed while the machine is busiest.
+        self.start(self.controllers_spec(name, kubeconfig, times), CONTROLLERS_READY)
+    }
+
+    fn controllers_spec(&self, name: &str, kubeconfig: &Path, times: LeaseTimes) -> ProcessSpec {
+        let mut spec = self.spec(name, "warpyard-controllers", kubeconfig);
+        // Short is longer than the scheduler's: they are killed while the machine is busiest.
         if let Some(lease) = times.flags(MEDIUM_LEASE) {
             spec = spec.args(lease);
         }
-        self.start(spec, CONTROLLERS_READY)
-    }
-
-    fn controllers_spec(&self, name: &str, kubeconfig: &Path) -> ProcessSpec {
-        let spec = self.spec(name, "warpyard-controllers", kubeconfig);
         match &self.ledger {
             Some(LedgerFiles { owner, meter, .. }) => {
                 spec.path_arg("database-url-file", meter).path_arg("migrate-url-file", owner)
@@ -249,7 +270,7 @@ impl<'a> Platform<'a> {
         Ok((service, format!("http://{address}")))
     }
 
-    /// Where a binary of ours is.
+    /// The path of one of our binaries.
     pub fn binary(&self, name: &str) -> PathBuf {
         self.binaries.join(name)
     }
@@ -271,7 +292,7 @@ impl<'a> Platform<'a> {
 pub struct Service {
     process: Process,
     ready_line: &'static str,
-    /// Where this life begins in the log.
+    /// The position in the log at which this process begins.
     begins_at: u64,
     read_bytes: u64,
 }
@@ -282,12 +303,12 @@ impl Service {
         &mut self.process
     }
 
-    /// Waits until the process says that it is at work.
+    /// Waits until the process is ready.
     pub async fn ready(&mut self) -> Result<(), Error> {
         self.wait_for_line(self.ready_line, READY_WITHIN).await.map(drop)
     }
 
-    /// Waits until it says where its health and metrics are, which it does before it is ready.
+    /// Waits for the log line with the address of health and metrics, which comes before the process is ready.
     pub async fn health_address(&mut self) -> Result<String, Error> {
         let line = self.wait_for_line("Serving health and metrics.", READY_WITHIN).await?;
         Ok(line["address"].as_str().unwrap_or_default().to_owned())
@@ -300,7 +321,7 @@ impl Service {
         Ok(line)
     }
 
-    /// Waits until it has logged this message, also where lines were read already; reads none.
+    /// Waits until it has logged this message, in read or unread lines; reads none.
     pub async fn until_logged(&mut self, message: &str, bound: Duration) -> Result<(), Error> {
         self.line_after(self.begins_at, message, bound).await.map(drop)
     }
@@ -344,7 +365,7 @@ impl Service {
         self.process.kill();
     }
 
-    /// SIGSTOP: it stands still, as a process on an overloaded machine may.
+    /// SIGSTOP: the process stands still, as on an overloaded machine.
     pub fn freeze(&mut self) {
         self.process.signal(Signal::SIGSTOP);
     }
@@ -379,7 +400,7 @@ fn read_from(path: &Path, position: u64) -> Vec<u8> {
         file.seek(SeekFrom::Start(position))?;
         file.read_to_end(&mut bytes)
     });
-    // A log that cannot be read shows no lines; whoever waits for one says so.
+    // A log that cannot be read has no lines; waits for a line then fail.
     drop(read);
     bytes
 }

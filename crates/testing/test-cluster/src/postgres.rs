@@ -1,13 +1,13 @@
-//! A real PostgreSQL on loopback, that tests may crash.
+//! A real PostgreSQL on loopback that tests may crash.
 //!
 //! ```text
 //!   start ─► initdb ─► postgres ─► database warpyard; roles warpyard_owner, _meter, _reader ─► files with URLs
 //!              crash, kill ─► (gone) ─► start_again: recovers from its log, same port, same URLs
 //! ```
 //!
-//! It writes to disk as in production (`fsync` is on): what it says is committed must be there after a crash. It
-//! listens on 127.0.0.1 only, asks for passwords that were made for it, and opens no socket file. PostgreSQL refuses
-//! to run as root; started by root it runs as `postgres`, else as `nobody`, with its data in a folder of its own.
+//! It writes to disk as in production (`fsync` is on): committed data must survive a crash. It listens on
+//! 127.0.0.1 only, asks for passwords that were made for it, and opens no socket file. PostgreSQL refuses to
+//! run as root: started by root it runs as `postgres` or `nobody`, with its data in a folder of its own.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+use toolbox::programs;
 
 use crate::process::{Process, ProcessSpec, UserIds};
 use crate::{Error, files};
@@ -28,8 +29,8 @@ const DATABASE: &str = "warpyard";
 const PORT_ATTEMPTS_MAX: usize = 3;
 /// Ten times what each takes on a loaded machine; recovery after a crash included.
 const READY_BOUND: Duration = Duration::from_mins(1);
-/// How long backends have to notice that their postmaster is gone, and a shutdown may take.
-const GONE_BOUND: Duration = Duration::from_secs(10);
+/// The bound on a shutdown, and on backends to notice that their postmaster is gone.
+const GONE_BOUND: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running PostgreSQL. Dropping it ends it and removes its data.
@@ -61,10 +62,10 @@ struct Passwords {
     reader: String,
 }
 
-/// How each role reaches one database.
+/// The URLs of one database, for each role.
 #[derive(Clone)]
 pub struct DatabaseUrls {
-    /// A superuser: for what an administrator does.
+    /// A superuser, for administration.
     pub superuser: String,
     /// Owns the schema.
     pub owner: String,
@@ -77,7 +78,7 @@ pub struct DatabaseUrls {
 impl Postgres {
     /// Makes a server with an empty database in `<dir>/postgres`, and returns once it answers.
     pub async fn start(dir: &Path) -> Result<Self, Error> {
-        let programs = find_programs()?;
+        let programs = programs::postgres().ok_or_else(|| Error::NoPostgres { program: "initdb".into() })?;
         let folder = dir.join("postgres");
         files::create_dir(&folder)?;
         let data = Data::create(&folder)?;
@@ -125,7 +126,7 @@ impl Postgres {
         self.url_file("reader")
     }
 
-    /// Makes another database beside the first, for another test.
+    /// Makes another database, for another test.
     pub async fn create_database(&self, name: &str) -> Result<DatabaseUrls, Error> {
         self.psql(&format!(
             "CREATE DATABASE {name} OWNER warpyard_owner;
@@ -150,11 +151,11 @@ impl Postgres {
         self.end(Signal::SIGQUIT).await;
     }
 
-    /// Kills the server's first process. The others see that and end; this returns when they have, because the
-    /// server does not start while one of them still uses its memory.
+    /// Kills the server's first process. Returns when the others have noticed and ended, because the server
+    /// does not start while one of them still uses its memory.
     pub async fn kill(&mut self) {
         let Some(mut server) = self.server.take() else { return };
-        // Stopped, it starts no other process while we look for those it has.
+        // A stopped process starts no others while we look for its children.
         server.signal(Signal::SIGSTOP);
         let backends = children_of(server.pid());
         server.kill();
@@ -166,7 +167,7 @@ impl Postgres {
         }
     }
 
-    /// Starts what was crashed, killed or stopped, with the same data and the same address; returns once it answers.
+    /// Starts the crashed, killed or stopped server with the same data and address; returns once it answers.
     pub async fn start_again(&mut self) -> Result<(), Error> {
         self.stop().await;
         let mut spec = self.spec("postgres", "postgres").arg("-D").arg(&self.data.path);
@@ -240,7 +241,7 @@ impl Postgres {
     /// Runs SQL as a superuser.
     async fn psql(&self, sql: &str) -> Result<(), Error> {
         let secret = files::random_secret()?;
-        // Arguments and the environment can be read by others; private files cannot.
+        // Other users can read arguments and the environment, but not private files.
         let (script, passwords) =
             (self.folder.join(format!("{secret}.sql")), self.folder.join(format!("{secret}.pgpass")));
         files::write_private(&script, sql.as_bytes())?;
@@ -302,7 +303,7 @@ impl Drop for Postgres {
     )]
     fn drop(&mut self) {
         let Some(mut server) = self.server.take() else { return };
-        // Killed outright, it would leave backends that still write into the folder that is about to be removed.
+        // SIGKILL would leave backends that still write into the folder that is about to be removed.
         server.signal(Signal::SIGQUIT);
         let deadline = Instant::now() + GONE_BOUND;
         while server.exit_status().is_none() && Instant::now() < deadline {
@@ -322,7 +323,7 @@ impl Data {
             let _ = fs::remove_dir_all(&path);
             return Ok(Self { path, run_as: None, _temporary: None });
         };
-        // The other user can reach the system's temporary folder, and perhaps not ours.
+        // The other user can reach the system's temporary folder, but perhaps not ours.
         let temporary = tempfile::Builder::new()
             .prefix("warpyard-postgres-")
             .tempdir()
@@ -342,25 +343,6 @@ impl Passwords {
             reader: files::random_secret()?,
         })
     }
-}
-
-/// The folder of PostgreSQL's programs: Debian's newest, else where the search path has them.
-pub fn find_programs() -> Result<PathBuf, Error> {
-    let mut versions: Vec<(u32, PathBuf)> = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
-        .collect();
-    versions.sort();
-    let search_path = std::env::var_os("PATH").unwrap_or_default();
-    let installed = versions.into_iter().rev().map(|(_, bin)| bin);
-    installed
-        .chain(std::env::split_paths(&search_path))
-        .find(|folder| {
-            ["initdb", "postgres", "psql", "pg_isready"].iter().all(|name| folder.join(name).is_file())
-        })
-        .ok_or_else(|| Error::NoPostgres { program: "initdb".into() })
 }
 
 /// `postgres` or `nobody`, if we are root.
@@ -387,8 +369,8 @@ fn other_user_if_root() -> Result<Option<UserIds>, Error> {
     user.map(Some).ok_or_else(nobody).map_err(io("find a user for PostgreSQL in /etc/passwd"))
 }
 
-/// A free port that stays free while the server is down: below 32768, where the kernel begins to give out ports to
-/// connections that others open meanwhile.
+/// A free port that stays free while the server is down: below 32768, above which the kernel gives ports to
+/// other connections.
 fn lasting_port() -> Result<u16, Error> {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;
@@ -423,7 +405,7 @@ fn children_of(parent: u32) -> Vec<Pid> {
         .collect()
 }
 
-/// Whether the process is there, and is still PostgreSQL's and not another one that got its number.
+/// Whether the process exists and is still PostgreSQL's, and not another one with its number.
 fn is_running_postgres(pid: Pid) -> bool {
     stat(pid).is_some_and(|(name, state, _)| name == "postgres" && state != 'Z')
 }

@@ -31,7 +31,7 @@ use nix::unistd::Pid;
 
 use crate::Error;
 
-/// What to start.
+/// A process to start.
 #[derive(Clone, Debug)]
 pub struct ProcessSpec {
     name: String,
@@ -42,7 +42,7 @@ pub struct ProcessSpec {
     run_as: Option<UserIds>,
 }
 
-/// Who a process runs as.
+/// The user and group of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserIds {
     /// The user.
@@ -100,7 +100,7 @@ impl ProcessSpec {
         self
     }
 
-    /// Sets an environment variable, beside those inherited.
+    /// Sets an environment variable, in addition to the inherited ones.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
@@ -240,7 +240,7 @@ fn spawn(spec: &ProcessSpec, log: &Path) -> Result<Child, SpawnError> {
         command.current_dir(dir);
     }
     if let Some(UserIds { uid, gid }) = spec.run_as {
-        // A change of user clears the parent-death signal; setpriv changes the user first and asks for it then.
+        // A change of user clears the parent-death signal, so setpriv changes the user first.
         command.args([format!("--reuid={uid}"), format!("--regid={gid}"), "--clear-groups".into()]);
     }
     command

@@ -1,7 +1,7 @@
-//! A link that can be slowed while it is used: what etcd says reaches an API server late, so that its caches are behind
-//! the truth while the other API servers' are not.
+//! A link that can be slowed while it is used: etcd's data reaches one API server late, so that its caches are
+//! behind those of the other API servers.
 //!
-//! Bytes keep their order and none is lost. The way to etcd is not slowed: writes are in time, knowledge is late.
+//! Bytes keep their order and none is lost. The way to etcd is not slowed: only reads are late.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::Error;
 const CHUNKS_MAX: usize = 4_096;
 const CHUNK_BYTES_MAX: usize = 16 * 1_024;
 
-/// A socket that leads to another one; it ends when dropped.
+/// A socket that forwards to another one; it ends when dropped.
 #[derive(Debug)]
 pub(crate) struct SlowLink {
     delay_millis: Arc<AtomicU64>,
@@ -46,7 +46,7 @@ impl SlowLink {
         Ok(Self { delay_millis, task })
     }
 
-    /// From now on, everything that comes back takes this much longer.
+    /// From now on, all data from etcd takes this much longer.
     pub fn set_delay(&self, delay: Duration) {
         let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         self.delay_millis.store(millis, Ordering::Relaxed);

@@ -18,7 +18,7 @@ test("a launch says for whom, what, how far it is, at what price and why", async
   for (const text of ["4 × h100 spot in a/r1", "1 of 4", "117.60", "For 4 members of 8 GPUs"])
     expect(within(first!).getByText(text)).toBeDefined();
   expect(within(first!).getByText(/late$/)).toBeDefined();
-  expect(within(spares!).getByText("Spares, for who comes next")).toBeDefined();
+  expect(within(spares!).getByText("Spares, for the next runs")).toBeDefined();
   expect(within(spares!).getByText("4 of 4")).toBeDefined();
 });
 
@@ -36,7 +36,7 @@ test("who gets nothing is told why, and pods without a run have no page to go to
   expect(screen.getByRole("link", { name: "nlp/bert" })).toBeDefined();
   expect(screen.queryByRole("link", { name: "nlp/pod" })).toBeNull();
   expect(screen.getByText("nlp/pod")).toBeDefined();
-  expect(screen.getByText("For those that wait for machines, see below.")).toBeDefined();
+  expect(screen.getByText("Runs that wait for machines are below.")).toBeDefined();
 });
 
 test("machines are counted by what they do, and those who may not see them see no table", async () => {

@@ -13,9 +13,9 @@ import { asSentence } from "../../format/sentence";
 import { LaunchesPanel } from "./LaunchesPanel";
 import { MachinesPanel } from "./MachinesPanel";
 import { RefusedPanel } from "./RefusedPanel";
-import { unshownTexts } from "./machines";
+import { spendingText, unshownTexts } from "./machines";
 
-/** What is being bought, for whom, when it is ready and at what price; what is not, and why; what there is. */
+/** Machines: those being bought, for which run, at what price and ready when; refusals with reasons; and all bought machines. */
 export function CapacityPage() {
   const capacity = useQuery(capacityQuery);
   const view = capacity.data;
@@ -57,18 +57,19 @@ function Panels({ view }: { view: CapacityView }) {
         </p>
       ))}
       {machines.length > 0 && <MachinesPanel machines={machines} />}
+      {view.spending && <p className="capacity-note">{spendingText(view.spending)}</p>}
     </>
   );
 }
 
-/** Why there is nothing to see is the first thing to say. */
+/** If there is nothing to see, the reason comes first. */
 function NothingBought({ view }: { view: CapacityView }) {
-  const waits = view.refused.length > 0 ? "For those that wait for machines, see below." : "Nobody waits for machines.";
+  const waits = view.refused.length > 0 ? "Runs that wait for machines are below." : "No run waits for machines.";
   return (
     <div className="panel">
       <EmptyNote title={view.enabled ? "Nothing is being bought" : "No machines are bought"}>
         <p>{view.note ? `${asSentence(view.note)}.` : waits}</p>
-        {!view.enabled && <p>Administrators read docs/guides/buy-machines.md.</p>}
+        {!view.enabled && <p>Administrators: see docs/guides/buy-machines.md.</p>}
       </EmptyNote>
     </div>
   );

@@ -31,7 +31,7 @@ function Launch({ launch }: { launch: LaunchView }) {
   return (
     <li className="launch">
       <div className="launch-what">
-        <p className="launch-gang">{gang ? <GangLink gang={gang} /> : "Spares, for who comes next"}</p>
+        <p className="launch-gang">{gang ? <GangLink gang={gang} /> : "Spares, for the next runs"}</p>
         <p>{machines.map(orderedText).join(", ")}</p>
         {why && <p className="soft launch-why">{asSentence(why)}</p>}
       </div>

@@ -5,7 +5,7 @@ import { type Part, PARTS, partsOf } from "./machines";
 
 const LABELS: Record<Part, string> = { starting: "Starting", busy: "Busy", idle: "Idle", leaving: "Leaving" };
 
-/** What was bought, by type: the strip is the picture, the numbers beside it say the same. */
+/** Bought machines by type: the strip is the picture, and the numbers next to it say the same. */
 export function MachinesPanel({ machines }: { machines: readonly BoughtMachines[] }) {
   const most = Math.max(...machines.map((machine) => machine.count));
   const perHour = machines.reduce((sum, machine) => sum + parseMicros(machine.perHour), 0n);

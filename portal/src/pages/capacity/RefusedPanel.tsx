@@ -2,7 +2,7 @@ import type { CapacityView } from "../../api/types";
 import { asSentence } from "../../format/sentence";
 import { GangLink } from "./GangLink";
 
-/** Gangs that wait for nodes and get none, each with why. */
+/** Gangs that wait for nodes and get none, with the reason. */
 export function RefusedPanel({ refused }: { refused: CapacityView["refused"] }) {
   return (
     <section className="panel" aria-labelledby="refused">

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { aCapacity, aLaunch } from "../../testing/objects";
-import { orderedText, partsOf, readyText, unshownTexts } from "./machines";
+import { orderedText, partsOf, readyText, spendingText, unshownTexts } from "./machines";
 
 test("every machine is in one part, and who counts too much breaks nothing", () => {
   const machines = { machineType: "h100", capacityType: "spot", perHour: "1", starting: 3, idle: 1, leaving: 2 };
@@ -13,6 +13,11 @@ test("an order says how many of what, how and where", () => {
   const ordered = { count: 3, machineType: "h100", capacityType: "spot", zone: "a" };
   expect(orderedText(ordered)).toBe("3 × h100 spot in a");
   expect(orderedText({ ...ordered, block: "b", rack: "r" })).toBe("3 × h100 spot in a/b/r");
+});
+
+test("what is spent stands beside what is allowed", () => {
+  const spending = { machines: 12, mostMachines: 16, perHour: "352.800000", mostPerHour: "500" };
+  expect(spendingText(spending)).toBe("12 of at most 16 machines, 352.80 of at most 500.00 an hour.");
 });
 
 test.each([

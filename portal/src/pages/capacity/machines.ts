@@ -1,12 +1,13 @@
 // Machines in words and in parts. Pure.
-import type { BoughtMachines, CapacityView, GangName, OrderedMachines } from "../../api/types";
+import type { BoughtMachines, CapacityView, GangName, OrderedMachines, SpendingView } from "../../api/types";
 import { formatDuration } from "../../format/duration";
+import { formatMoney, parseMicros } from "../../format/money";
 import { counted } from "../../format/number";
 
 export const PARTS = ["starting", "busy", "idle", "leaving"] as const;
 export type Part = (typeof PARTS)[number];
 
-/** What the machines of one type do: every one of them once. */
+/** The states of the machines of one type: each machine counts once. */
 export function partsOf({ count, starting, idle, leaving }: BoughtMachines): Record<Part, number> {
   return { starting, busy: Math.max(0, count - starting - idle - leaving), idle, leaving };
 }
@@ -17,7 +18,7 @@ export function orderedText({ count, machineType, capacityType, zone, block, rac
   return `${count} × ${machineType} ${capacityType} in ${place}`;
 }
 
-/** The run if there is one: that is what people submitted. */
+/** The run's name if there is a run: that is what people submitted. */
 export function gangText(gang: GangName): string {
   return `${gang.namespace}/${gang.run ?? gang.name}`;
 }
@@ -28,7 +29,13 @@ export function readyText(readyBy: string, now: number): string {
   return seconds >= 0 ? `in ${formatDuration(seconds)}` : `${formatDuration(-seconds)} late`;
 }
 
-/** What there is and is not shown, in sentences. */
+/** `12 of at most 16 machines, 352.80 of at most 500.00 an hour.` */
+export function spendingText({ machines, mostMachines, perHour, mostPerHour }: SpendingView): string {
+  const money = (amount: string) => formatMoney(parseMicros(amount), undefined);
+  return `${machines} of at most ${mostMachines} machines, ${money(perHour)} of at most ${money(mostPerHour)} an hour.`;
+}
+
+/** Sentences about entries that are not shown. */
 export function unshownTexts({ buying, buyingInAll, refused, refusedInAll, fromPools }: CapacityView): string[] {
   const texts: string[] = [];
   if (fromPools > 0) {

@@ -17,11 +17,11 @@ import { reportQuery } from "./search";
 
 const REFETCH_MILLISECONDS = 30_000;
 
-/** What was spent in some days, summed by one thing. The rows are the picture and the table in one. */
+/** The cost of some days, summed by one key. The rows are picture and table in one. */
 export function CostPage() {
   const search = useSearch({ from: "/shell/cost" });
   const navigate = useNavigate({ from: "/cost" });
-  // The days that "this month" means are settled when the page opens.
+  // The days of "this month" are fixed when the page opens.
   const [openedAt] = useState(() => Date.now());
   const query = reportQuery(search, openedAt);
   const report = useInfiniteQuery({

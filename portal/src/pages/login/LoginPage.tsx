@@ -10,7 +10,7 @@ import { Icon } from "../../components/Icon";
 import { PageHeading } from "../../components/PageHeading";
 import { Brand } from "../../shell/Brand";
 
-// The server takes no longer one.
+// The server accepts no longer token.
 const TOKEN_BYTES_MAX = 16 * 1024;
 
 /** Exchanges a token for a session. The token is sent once and kept nowhere. */
@@ -30,7 +30,7 @@ export function LoginPage() {
   };
   const readTokenFile = async (file: File) => {
     const isTooLong = file.size > TOKEN_BYTES_MAX;
-    setFileProblem(isTooLong ? `${file.name} is larger than 16 KiB, so it is no token.` : "");
+    setFileProblem(isTooLong ? `${file.name} is larger than 16 KiB, so it is not a token.` : "");
     if (!isTooLong) setToken((await file.text()).trim());
   };
 
@@ -84,7 +84,7 @@ export function LoginPage() {
           <pre>kubectl create token NAME --duration 8h</pre>
           <p>
             NAME is a service account of your namespace. If single sign-on is set up, the token that your login command
-            prints works too. Without either, ask whoever runs the cluster.
+            prints works too. Without either, ask the cluster's administrator.
           </p>
         </details>
       </form>
@@ -104,7 +104,7 @@ function LoginProblem({ detail, hint }: { detail: string; hint?: string | null |
   );
 }
 
-/** The server calls a refused token a missing login; on this page that would puzzle. */
+/** The server calls a refused token a missing login, which would be confusing on this page. */
 function loginProblem(error: unknown): { detail: string; hint?: string | null | undefined } {
   const problem = asProblem(error);
   if (problem.status !== 401) return problem;
@@ -121,7 +121,7 @@ function useLogIn() {
   return useMutation({
     mutationFn: (token: string) => answer(api.POST("/v1/session", { body: { token } })),
     onSuccess: () => {
-      // Somebody else may have been logged in before.
+      // Another user may have been logged in before.
       queryClient.clear();
       router.history.push(next ?? "/");
     },

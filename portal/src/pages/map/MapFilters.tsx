@@ -49,7 +49,7 @@ interface ChoiceProps {
 }
 
 function Choice({ label, any, options, value, onChange }: ChoiceProps) {
-  // What the address names may not be there now; it still is what is chosen.
+  // The address may name something that does not exist now; it is still the selected value.
   const all = value && !options.includes(value) ? [...options, value] : options;
   return (
     <select

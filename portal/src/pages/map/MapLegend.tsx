@@ -15,7 +15,7 @@ const STATES = Object.keys(STATE_LABELS) as CellState[];
 // Two lines of them; the rest are on the map and in the table.
 const OWNERS_MAX = 16;
 
-/** What squares mean, with how many GPUs each stands for. */
+/** The meaning of squares, with the number of GPUs in each state. */
 export function MapLegend({ nodes, looks, colourBy }: Props) {
   const gpus = useMemo(() => nodes.reduce((sum, node) => sum + node.gpus, 0), [nodes]);
   const used = useMemo(() => nodes.reduce((sum, node) => sum + usedGpus(node), 0), [nodes]);
@@ -23,7 +23,7 @@ export function MapLegend({ nodes, looks, colourBy }: Props) {
     <div className="map-legend">
       <p className="tabular">
         <strong>{formatCount(used)}</strong> of {formatCount(gpus)} GPUs held on {formatCount(nodes.length)} nodes
-        <span className="soft"> · squares are counts: a node tells how many of its GPUs are held, not which</span>
+        <span className="soft"> · squares are counts: they show how many GPUs of a node are held, not which</span>
       </p>
       <ul className="map-keys" aria-label="Legend">
         {colourBy === "owner" ? <OwnerKeys looks={looks} /> : <StateKeys nodes={nodes} />}

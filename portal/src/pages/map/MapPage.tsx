@@ -20,14 +20,14 @@ import { NodeTable } from "./NodeTable";
 import { ownerLooks } from "./owners";
 import type { MapSearch } from "./search";
 
-/** Where the GPUs are and who holds them: rack, node, GPU. */
+/** All GPUs and their occupants: rack, node, GPU. */
 export function MapPage() {
   const search = useSearch({ from: "/shell/map" });
   const navigate = useNavigate({ from: "/map" });
   const nodes = useQuery(nodesQuery);
   useLive({ topics: ["nodes"] });
   const all = useMemo(() => nodes.data ?? [], [nodes.data]);
-  // Looks come from all nodes, so that a filter does not change anyone's colour.
+  // Looks are assigned from all nodes, so that a filter does not change a colour.
   const looks = useMemo(() => ownerLooks(all), [all]);
   const shown = useMemo(() => all.filter((node) => matchesMapSearch(node, search)), [all, search]);
   const colourBy = search.colour ?? "owner";

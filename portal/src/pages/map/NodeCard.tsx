@@ -3,7 +3,7 @@ import { NodeFacts } from "./NodeFacts";
 import type { Size } from "./useSize";
 
 const CARD_WIDTH = 260;
-// About what a card with four holders has; one that is taller is pushed up by the window's edge.
+// About the height of a card with four holders; the window's edge pushes a taller one up.
 const CARD_HEIGHT = 170;
 
 interface Props {
@@ -12,7 +12,7 @@ interface Props {
   size: Size;
 }
 
-/** What is known of the highlighted node, beside it. */
+/** A card about the highlighted node, next to it. */
 export function NodeCard({ box, scrollTop, size }: Props) {
   const right = box.x + box.width + 12;
   const left = right + CARD_WIDTH <= size.width ? right : Math.max(0, box.x - CARD_WIDTH - 12);

@@ -4,7 +4,7 @@ import type { NodeView, Occupant } from "../../api/types";
 import { StateLabel } from "../../components/StateLabel";
 import { ownerOf, usedGpus } from "./cells";
 
-/** A node in a few lines: what it is, how it fares, who holds how many of its GPUs. */
+/** A node in a few lines: its type, its state, and the occupants of its GPUs. */
 export function NodeFacts({ node, withLinks = false }: { node: NodeView; withLinks?: boolean }) {
   const trouble = !node.ready ? "not ready" : node.schedulable ? undefined : "takes no new pods";
   return (

@@ -12,7 +12,7 @@ const COLUMNS = [
   { label: "Held by" },
 ];
 
-/** The same as the map, in words. */
+/** The content of the map, in words. */
 export function NodeTable({ nodes }: { nodes: readonly NodeView[] }) {
   return (
     <div className="panel node-table">

@@ -1,11 +1,11 @@
 import type { NodeView, Occupant } from "../../api/types";
 
-/** What one square of the map says of a GPU. */
+/** One square of the map: the state of a GPU. */
 export type CellState = "Free" | "Starting" | "Running" | "Ending" | "NotReady" | "Unschedulable";
 
 export interface Cell {
   state: CellState;
-  /** Who holds it; nothing for a free one. */
+  /** Its occupant; absent for a free GPU. */
   owner?: string;
 }
 
@@ -18,13 +18,13 @@ export const STATE_LABELS: Record<CellState, string> = {
   Unschedulable: "free, but takes no pods",
 };
 
-/** The name of those whose names the caller may not see. */
+/** The label of occupants whose names the caller may not see. */
 export const OTHERS = "others";
 
 // A square is counted, not identified; a node with more GPUs than these would be a mistake in its labels.
 const CELLS_MAX = 64;
 
-/** The node's squares: those that are held, in the order of who holds them, then the rest. */
+/** The node's squares: the held ones in the order of their occupants, then the rest. */
 export function nodeCells(node: NodeView): Cell[] {
   const cells = node.occupants.flatMap((occupant) =>
     Array.from({ length: Math.min(occupant.gpus, CELLS_MAX) }, () => ({

@@ -31,7 +31,7 @@ export const RACK_TITLE = 22;
 const RACK_PADDING = 10;
 const RACK_GAP = 12;
 const NODE_GAP = 4;
-/** From this size of a square on, nodes have their names written above. */
+/** From this size of a square on, names are written above nodes. */
 export const NAMED_CELL = 16;
 export const NODE_TITLE = 17;
 
@@ -47,7 +47,7 @@ export function layOut(nodes: readonly NodeView[], width: number): Layout {
   const nodeWidth = columns * (cell + CELL_GAP) - CELL_GAP;
   const rackWidth = nodeWidth + 2 * RACK_PADDING;
   const perRow = Math.max(1, Math.floor((width + RACK_GAP) / (rackWidth + RACK_GAP)));
-  // What is left over goes between the racks, so that they end where the page does.
+  // The rest of the width goes between the racks, so that they fill the page.
   const left = width - perRow * rackWidth;
   const gap = perRow > 1 ? Math.min(left / (perRow - 1), 3 * RACK_GAP) : RACK_GAP;
   const layout: Layout = { cell, racks: [], nodes: [], height: 0 };

@@ -14,7 +14,7 @@ export interface Palette {
   failed: string;
   font: string;
   owners: Fill[][];
-  /** Nothing for what is only outlined. */
+  /** Absent for squares that are only outlined. */
   states: Partial<Record<CellState, Fill>>;
 }
 

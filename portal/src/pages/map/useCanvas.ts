@@ -12,7 +12,7 @@ function subscribeDark(listener: () => void): () => void {
   return () => dark.removeEventListener("change", listener);
 }
 
-/** A canvas as large as the window onto the map, drawn anew once a frame at most when the scene, size or theme change. */
+/** A canvas as large as the window onto the map. It is redrawn once a frame at most, when the scene, size or theme change. */
 export function useCanvas(scroller: RefObject<HTMLElement | null>, scene: Omit<Scene, "palette">, size: Size) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const palette = useRef<Palette>(undefined);

@@ -1,6 +1,6 @@
 import { barEnd, describeUse, type GpuUse } from "./queueTree";
 
-/** What is used and borrowed of one GPU type, with the quota as a mark. The text beside it says the same. */
+/** Used and borrowed GPUs of one type, with the quota as a mark. The text next to it says the same. */
 export function GpuBar({ use }: { use: GpuUse }) {
   const end = barEnd(use);
   const percent = (count: number) => `${(100 * count) / end}%`;

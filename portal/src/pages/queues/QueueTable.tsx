@@ -2,7 +2,7 @@ import { formatCount } from "../../format/number";
 import { gpuUses, type QueueNode } from "./queueTree";
 import { SpendText } from "./SpendText";
 
-/** The same as the tree, in numbers: one row for each queue and GPU type. */
+/** The content of the tree in numbers: one row for each queue and GPU type. */
 export function QueueTable({ nodes }: { nodes: readonly QueueNode[] }) {
   return (
     <div className="scroll-x" tabIndex={0} role="group" aria-label="Queues">

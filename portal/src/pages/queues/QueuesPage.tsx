@@ -15,7 +15,7 @@ import { QueueTable } from "./QueueTable";
 import { QueueTree } from "./QueueTree";
 import { queueTree } from "./queueTree";
 
-/** Who owns, holds and borrows how many GPUs, and what that cost this month. */
+/** The GPUs that queues own, hold and borrow, and their cost this month. */
 export function QueuesPage() {
   const { view } = useSearch({ from: "/shell/queues" });
   const navigate = useNavigate({ from: "/queues" });
@@ -35,7 +35,7 @@ export function QueuesPage() {
           <ProblemNote error={queues.error} onRetry={() => void queues.refetch()} />
         ) : nodes.length === 0 ? (
           <EmptyNote title="No queues">
-            <p>There are none that you may see. Whoever runs the cluster makes them: runs need one.</p>
+            <p>There are none that you may see. An administrator creates them; each run needs one.</p>
           </EmptyNote>
         ) : view === "table" ? (
           <QueueTable nodes={nodes} />

@@ -1,7 +1,7 @@
 import type { Spend } from "../../api/types";
 import { formatMoney, parseMicros } from "../../format/money";
 
-/** What was spent this month; nothing is said until a ledger has. */
+/** The spend of this month; nothing if there is none in a ledger. */
 export function SpendText({ spend }: { spend: Spend | null | undefined }) {
   if (!spend) return <span className="soft">–</span>;
   return <span className="tabular">{formatMoney(parseMicros(spend.amount), spend.currency)}</span>;

@@ -2,11 +2,11 @@ import type { QueueView } from "../../api/types";
 
 export interface QueueNode {
   queue: QueueView;
-  /** 0 for a queue without one above, or whose one above the caller may not see. */
+  /** 0 for a queue without a parent, or with a parent that the caller may not see. */
   depth: number;
 }
 
-/** The queues as a tree, from the top, each followed by those below it; siblings by name. */
+/** The queues as a tree from the top, each followed by its children; siblings by name. */
 export function queueTree(queues: readonly QueueView[]): QueueNode[] {
   const names = new Set(queues.map((queue) => queue.name));
   const below = new Map<string, QueueView[]>();
@@ -18,7 +18,8 @@ export function queueTree(queues: readonly QueueView[]): QueueNode[] {
   const seen = new Set<string>();
   const visit = (parent: string, depth: number) => {
     for (const queue of below.get(parent) ?? []) {
-      // Two queues that name each other as parent are a mistake that the API server reports; here they just end.
+      // Two queues that name each other as parent are a mistake that the API server reports; here they come
+      // last.
       if (seen.has(queue.name)) continue;
       seen.add(queue.name);
       ordered.push({ queue, depth });
@@ -30,7 +31,7 @@ export function queueTree(queues: readonly QueueView[]): QueueNode[] {
   return ordered;
 }
 
-/** What a queue holds of one GPU type. */
+/** The GPUs of one type that a queue holds. */
 export interface GpuUse {
   type: string;
   used: number;
@@ -52,7 +53,7 @@ export function gpuUses(queue: QueueView): GpuUse[] {
   }));
 }
 
-/** The bar's end: all that is used, owned or allowed fits on it. */
+/** The bar's end: the largest of use, quota and limit. */
 export function barEnd(use: GpuUse): number {
   return Math.max(use.used, use.quota ?? 0, use.limit ?? 0, 1);
 }

@@ -9,7 +9,7 @@ interface Props {
   run: RunView;
   ask: Ask;
   title: string;
-  /** What the button says, and while it is done. */
+  /** The button's text, and its text while the request runs. */
   action: string;
   acting: string;
   isDanger?: boolean;
@@ -17,7 +17,7 @@ interface Props {
   children: ReactNode;
 }
 
-/** Asks once more before something is asked of a run. */
+/** Asks for confirmation before a run is changed. */
 export function AskDialog({ run, ask, title, action, acting, isDanger = false, onClose, children }: Props) {
   const asking = useAsk(run, ask, onClose);
   return (

@@ -10,12 +10,12 @@ import { formatShortTime } from "../../format/time";
 import { useNow } from "../../live/useNow";
 import { beganFrom, timeline } from "./timeline";
 
-// More than these are shown when asked for; the status keeps 64.
+// More are shown on demand; the status keeps 64.
 const SHOWN_AT_FIRST = 6;
 // A segment narrower than this, in percent, has no room for its number.
 const NUMBERED_WIDTH_MIN = 4;
 
-/** The story of a run: its attempts to scale, and beneath in words. */
+/** The attempts of a run: drawn to scale, and below in words. */
 export function AttemptsPanel({ run }: { run: RunView }) {
   return (
     <section className="panel" aria-labelledby="attempts">
@@ -35,7 +35,7 @@ export function AttemptsPanel({ run }: { run: RunView }) {
   );
 }
 
-/** The picture of what the list says. */
+/** The picture of the list. */
 function AttemptBar({ run }: { run: RunView }) {
   const line = timeline(run, useNow());
   if (!line) return null;
@@ -68,7 +68,7 @@ function AttemptBar({ run }: { run: RunView }) {
   );
 }
 
-/** The newest first: that is what one looks for. */
+/** The newest first: people look for that. */
 function AttemptList({ run }: { run: RunView }) {
   const [isWhole, setWhole] = useState(false);
   const newestFirst = run.attempts.toReversed();
@@ -94,7 +94,7 @@ function AttemptItem({ attempt, run }: { attempt: Attempt; run: RunView }) {
   const { startedAt, endedAt, outcome, toldAt } = attempt;
   const state = outcome ?? (toldAt ? "Ending" : startedAt ? "Running" : "Waiting");
   const why = attempt.message ?? attempt.reason;
-  // Records of old have no number of members: they had all of the run's.
+  // Old records have no number of members: they had all of the run's.
   const gpus = (attempt.members || run.members) * run.gpusPerMember;
   return (
     <li className="attempt">

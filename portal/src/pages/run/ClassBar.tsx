@@ -2,7 +2,7 @@ import type { RunCostView } from "../../api/types";
 import { formatMoney, parseMicros, perMille } from "../../format/money";
 import { CLASS_LABELS } from "./classes";
 
-/** The cost by what it was good for, as one stacked bar with a legend that says the same in words. */
+/** The cost by class, as one stacked bar with a legend that says the same in words. */
 export function ClassBar({ cost }: { cost: RunCostView }) {
   const total = parseMicros(cost.total.amount);
   const parts = cost.classes

@@ -3,7 +3,7 @@ import { formatGpuHours } from "../../format/number";
 import { formatMoney, parseMicros } from "../../format/money";
 import { CLASS_LABELS } from "./classes";
 
-/** The same as the bar, in numbers. */
+/** The content of the bar in numbers. */
 export function ClassTable({ cost }: { cost: RunCostView }) {
   return (
     <table className="table class-table">

@@ -1,4 +1,4 @@
-/** What every member executes, word for word. */
+/** The command of every member, word for word. */
 export function CommandPanel({ command }: { command: readonly string[] }) {
   return (
     <section className="panel" aria-labelledby="command">
@@ -10,7 +10,7 @@ export function CommandPanel({ command }: { command: readonly string[] }) {
   );
 }
 
-/** As one would type it; what the shell would split or expand is quoted. */
+/** As typed in a shell, quoted where the shell would split or expand it. */
 export function shellText(command: readonly string[]): string {
   return command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(" ");
 }

@@ -14,12 +14,12 @@ import { ClassTable } from "./ClassTable";
 
 const REFETCH_MILLISECONDS = 5000;
 
-/** What the run has cost so far; it grows by the second while the run holds GPUs. */
+/** The run's cost so far; it grows by the second while the run holds GPUs. */
 export function CostPanel({ run }: { run: RunView }) {
   const [view, setView] = useState<"table">();
   const cost = useQuery({
     ...runCostQuery(run.namespace, run.name),
-    // The ledger closes a run a little after its end, so it is asked on for as long as the sum still moves.
+    // The ledger closes a run a little after its end, so polling goes on as long as the sum changes.
     refetchInterval: ({ state }) =>
       run.finishedAt && state.data && !isGrowing(state.data) ? false : REFETCH_MILLISECONDS,
   });

@@ -6,7 +6,7 @@ import { formatDuration } from "../../format/duration";
 import { counted } from "../../format/number";
 import { formatTime } from "../../format/time";
 
-/** What was asked for, by whom. */
+/** The request, and who submitted it. */
 export function DetailsPanel({ run }: { run: RunView }) {
   return (
     <section className="panel" aria-labelledby="details">

@@ -6,7 +6,7 @@ import { formatRough, secondsBetween } from "../../format/duration";
 import { formatCount } from "../../format/number";
 import { useNow } from "../../live/useNow";
 
-/** Where the run stands in the line, when it is expected to start, and what would start it now. */
+/** The run's place in the line, its expected start, and what would start it now. */
 export function OutlookPanel({ run }: { run: RunView }) {
   const why = useQuery({ ...whyQuery(run.namespace, run.name), enabled: run.phase === "Pending" });
   const outlook = why.data?.outlook;
@@ -28,7 +28,7 @@ export function OutlookPanel({ run }: { run: RunView }) {
           </>
         )}
         <dt>Expected</dt>
-        <dd>{outlook.forecast ? <Start forecast={outlook.forecast} /> : "is being worked out …"}</dd>
+        <dd>{outlook.forecast ? <Start forecast={outlook.forecast} /> : "not ready yet …"}</dd>
         {outlook.forecast && outlook.forecast.wouldStartNow.length > 0 && (
           <>
             <dt>Would start now</dt>
@@ -64,13 +64,11 @@ function Start({ forecast }: { forecast: StartForecast }) {
   );
 }
 
-/** Whether no time is long enough: something else must change, and until then it has no place. */
+/** Whether waiting does not help: something else must change, and until then it has no place. */
 function isStuck({ forecast }: Outlook): boolean {
   return forecast != null && forecast.p50Seconds == null && forecast.notWithinSeconds == null;
 }
 
 function gpusAhead({ gpusAhead: gpus }: Outlook): string {
-  return gpus === 0
-    ? "nobody ahead asks for GPUs"
-    : `${formatCount(gpus)} ${gpus === 1 ? "GPU" : "GPUs"} asked for ahead`;
+  return gpus === 0 ? "no GPUs requested ahead" : `${formatCount(gpus)} ${gpus === 1 ? "GPU" : "GPUs"} requested ahead`;
 }

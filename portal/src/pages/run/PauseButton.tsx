@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { RunView } from "../../api/types";
 import { AskDialog } from "./AskDialog";
 
-/** Pauses the run after asking once, for without checkpoints that costs what it has done. */
+/** Pauses the run after a confirmation, because without checkpoints its work is lost. */
 export function PauseButton({ run }: { run: RunView }) {
   const [isAsking, setAsking] = useState(false);
   return (

@@ -2,7 +2,7 @@ import type { Progress } from "../../api/types";
 import { Elapsed } from "../../components/Elapsed";
 import { formatCount } from "../../format/number";
 
-/** How far training is, and what is safe of it. */
+/** How far training is, and up to which step it is saved. */
 export function ProgressLine({ progress }: { progress: Progress }) {
   const { step, checkpoint } = progress;
   return (

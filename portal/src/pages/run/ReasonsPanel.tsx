@@ -5,16 +5,6 @@ import { Icon } from "../../components/Icon";
 import { formatCount } from "../../format/number";
 import { asSentence } from "../../format/sentence";
 
-const NUMBERS = [
-  ["asks", "asks"],
-  ["free", "free"],
-  ["holds", "queue holds"],
-  ["bound", "queue may hold"],
-] as const;
-
-/** Reasons that are of machines being bought, or not. */
-const OF_MACHINES = ["MachinesComing", "NoMachines"];
-
 /** Why the run waits: every reason that holds, with its numbers, the most binding first. */
 export function ReasonsPanel({ reasons }: { reasons: readonly Reason[] }) {
   return (
@@ -29,22 +19,18 @@ export function ReasonsPanel({ reasons }: { reasons: readonly Reason[] }) {
             <div>
               <p className="reason-message">{asSentence(reason.message)}</p>
               {reason.never && <p className="reason-never">Waiting will not help: the run must change.</p>}
-              {OF_MACHINES.includes(reason.code) && (
+              {reason.topic === "machines" && (
                 <p>
                   <Link to="/capacity">What is being bought</Link>
                 </p>
               )}
               <p className="soft reason-numbers">
                 <code>{reason.code}</code>
-                {NUMBERS.map(([key, label]) => {
-                  const value = reason[key];
-                  return value == null ? null : (
-                    <span key={key}>
-                      {label} <b className="tabular">{formatCount(value)}</b>
-                      {reason.resource && ` ${reason.resource}`}
-                    </span>
-                  );
-                })}
+                {reason.numbers?.map(({ label, value, unit }) => (
+                  <span key={label}>
+                    {label} <b className="tabular">{formatCount(value)}</b> {unit}
+                  </span>
+                ))}
               </p>
             </div>
           </li>

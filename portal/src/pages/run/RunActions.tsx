@@ -4,7 +4,7 @@ import { PauseButton } from "./PauseButton";
 import { StopButton } from "./StopButton";
 import { type Ask, useAsk } from "./useAsk";
 
-/** What may be asked of the run where it is. */
+/** The actions that are possible in the run's state. */
 export function RunActions({ run }: { run: RunView }) {
   if (run.phase === "Succeeded" || run.phase === "Stopped") return null;
   if (run.phase === "Failed")
@@ -23,7 +23,7 @@ export function RunActions({ run }: { run: RunView }) {
   );
 }
 
-/** Something that costs nothing, and is asked without another question. */
+/** A harmless action, without a confirmation. */
 function AskButton({ run, ask, label, acting }: { run: RunView; ask: Ask; label: string; acting: string }) {
   const asking = useAsk(run, ask);
   return (

@@ -43,19 +43,29 @@ test("every reason to wait is told with its numbers", async () => {
   const reasons = [
     {
       code: "QuotaExceeded",
-      message: "queue nlp holds 40 of 48 H100; asks 32",
+      message: "queue nlp holds 40 of 48 H100; requests 32",
       never: false,
-      holds: 40,
-      bound: 48,
-      asks: 32,
+      numbers: [
+        { label: "requests", value: 32, unit: "H100" },
+        { label: "queue holds", value: 1040, unit: "H100", ofQueue: true },
+      ],
       resource: "H100",
+    },
+    {
+      code: "PowerCapped",
+      message: "the nodes would draw too much",
+      never: false,
+      numbers: [{ label: "nodes may draw", value: 90_000, unit: "watts" }],
     },
     { code: "TooLarge", message: "no node has 16 GPUs", never: true },
   ];
   answers(RUN, aRunView({ reasons }));
   open("/runs/nlp/llama");
-  expect(await screen.findByText("Queue nlp holds 40 of 48 H100; asks 32")).toBeDefined();
+  expect(await screen.findByText("Queue nlp holds 40 of 48 H100; requests 32")).toBeDefined();
   expect(screen.getByText(/Waiting will not help/)).toBeDefined();
+  const numbers = (code: string) => screen.getByText(code).parentElement?.textContent;
+  expect(numbers("QuotaExceeded")).toBe("QuotaExceededrequests 32 H100queue holds 1,040 H100");
+  expect(numbers("PowerCapped")).toBe("PowerCappednodes may draw 90,000 watts");
 });
 
 test("who waits for machines is led to what is being bought, and nobody else is", async () => {
@@ -64,7 +74,13 @@ test("who waits for machines is led to what is being bought, and nobody else is"
   const { queryClient } = open("/runs/nlp/llama");
   await screen.findByText("No free GPUs");
   expect(screen.queryByRole("link", { name: "What is being bought" })).toBeNull();
-  const coming = { code: "MachinesComing", message: "4 machines are on their way", never: false };
+  const coming = {
+    code: "MachinesComing",
+    message: "4 machines are on their way",
+    never: false,
+    nature: "Coming",
+    topic: "machines",
+  } as const;
   answers(RUN, aRunView({ reasons: [reason, coming] }));
   await queryClient.invalidateQueries();
   const link = await screen.findByRole("link", { name: "What is being bought" });
@@ -89,7 +105,7 @@ test("a run that waits shows its place, its start and what would start it now", 
   open("/runs/nlp/llama");
   expect(await screen.findByText("in 12 min – 40 min")).toBeDefined();
   expect(screen.getByText("with 4 GPUs per member")).toBeDefined();
-  expect(screen.getByText(/96 GPUs asked for ahead/)).toBeDefined();
+  expect(screen.getByText(/96 GPUs requested ahead/)).toBeDefined();
   expect(screen.getByText(/of 12 in line/).textContent).toContain("3 of 12");
 });
 
@@ -108,7 +124,7 @@ test("while the start is worked out the place is there", async () => {
   const outlook = { jobsAhead: 0, gpusAhead: 0, jobsWaiting: 1, plannedAt: "2026-11-15T10:00:00Z" };
   answers(`${RUN}/why`, aWhy({ outlook }));
   open("/runs/nlp/llama");
-  expect(await screen.findByText(/being worked out/)).toBeDefined();
+  expect(await screen.findByText(/not ready yet/)).toBeDefined();
 });
 
 test("without the scheduler's answer the page does without", async () => {

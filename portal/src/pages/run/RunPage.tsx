@@ -22,7 +22,7 @@ import { ReasonsPanel } from "./ReasonsPanel";
 import { RunActions } from "./RunActions";
 import { Stepper } from "./Stepper";
 
-/** One run: how far it is, why it waits, where it runs, what it costs. */
+/** One run: its progress, why it waits, its members and its cost. */
 export function RunPage() {
   const { namespace, name } = useParams({ from: "/shell/runs/$namespace/$name" });
   const run = useQuery(runQuery(namespace, name));

@@ -51,7 +51,7 @@ export function Stepper({ run, members }: { run: RunView; members: readonly Memb
   );
 }
 
-/** A part of the way, as opposed to its end. */
+/** A step on the way, not the end. */
 function isPassed(step: Step): boolean {
   return step.name !== "Submitted" && step.name !== "Done" && !isEnd(step);
 }

@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { RunView } from "../../api/types";
 import { AskDialog } from "./AskDialog";
 
-/** Stops the run after asking once. */
+/** Stops the run after a confirmation. */
 export function StopButton({ run }: { run: RunView }) {
   const [isAsking, setAsking] = useState(false);
   return (

@@ -1,6 +1,6 @@
 import type { UsageClass } from "../../api/types";
 
-/** What GPU time was good for, in the words of the page. */
+/** The classes of GPU time, in the words of the page. */
 export const CLASS_LABELS: Record<UsageClass, string> = {
   Productive: "Productive",
   Starting: "Starting",

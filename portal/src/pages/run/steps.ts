@@ -1,7 +1,7 @@
 import type { Attempt, MemberView, RunPhase, RunSummary } from "../../api/types";
 
 /**
- * Where a run is on its way:
+ * The steps of a run:
  *
  *   Submitted ─► Queued ─► Starting ─► Running ─► Succeeded | Failed | Stopped
  *                Paused
@@ -10,9 +10,9 @@ import type { Attempt, MemberView, RunPhase, RunSummary } from "../../api/types"
  */
 export interface Step {
   name: "Submitted" | "Queued" | "Paused" | "Starting" | "Running" | "Done" | "Succeeded" | "Failed" | "Stopped";
-  /** `skipped`: the run ended before it came here. */
+  /** `skipped`: the run ended before this step. */
   state: "done" | "current" | "ahead" | "skipped";
-  /** When it came here and when it went on, RFC 3339, as far as is known. */
+  /** When the step began and ended, RFC 3339, if known. */
   since?: string;
   until?: string;
 }
@@ -27,7 +27,7 @@ const ORDER: Record<RunPhase, number> = {
   Stopped: 4,
 };
 
-/** The steps of a run. Members say when the nodes were given; without them that is not known. */
+/** The steps of a run. Members show when nodes were assigned; without members that is unknown. */
 export function runSteps(run: RunSummary, members: readonly MemberView[], attempts: readonly Attempt[] = []): Step[] {
   const isWaiting = run.phase === "Pending" || run.phase === "Paused";
   const queuedAt = waitsSince(run, attempts, isWaiting);
@@ -38,7 +38,7 @@ export function runSteps(run: RunSummary, members: readonly MemberView[], attemp
   const reached = ORDER[run.phase];
   const isOver = reached === 4;
   const middle = [
-    // A run that was taken off its nodes waits again, however long ago it started.
+    // An evicted run waits again, however long ago it started.
     interval(
       run.phase === "Paused" ? "Paused" : "Queued",
       queuedAt,
@@ -62,7 +62,8 @@ export function runSteps(run: RunSummary, members: readonly MemberView[], attemp
 function stateOf(index: number, reached: number, wasEntered: boolean): Step["state"] {
   if (index === reached) return "current";
   if (index > reached) return "ahead";
-  // A run that was stopped in the queue never started. One whose members are gone did, but nobody can say when.
+  // A run that was stopped in the queue never started. A run whose members are gone did start, at an unknown
+  // time.
   return reached === 4 && !wasEntered ? "skipped" : "done";
 }
 
@@ -80,7 +81,7 @@ function waitsSince(run: RunSummary, attempts: readonly Attempt[], isWaiting: bo
   return before.findLast((attempt) => attempt.endedAt)?.endedAt ?? run.createdAt;
 }
 
-/** The last of all; nothing while one of them is missing. */
+/** The latest of all; undefined while one of them is missing. */
 function latest(times: readonly (string | null | undefined)[]): string | undefined {
   if (times.length === 0 || times.some((time) => !time)) return undefined;
   return (times as string[]).reduce((a, b) => (Date.parse(a) < Date.parse(b) ? b : a));

@@ -5,7 +5,7 @@ export interface Segment {
   attempt: number;
   left: number;
   width: number;
-  /** How much of the segment's width, at its end, was done in vain. */
+  /** The part of the segment's width, at its end, that is lost work. */
   lost: number;
   state: AttemptOutcome | "Running";
 }
@@ -46,7 +46,7 @@ function endOf(attempt: Attempt, otherwise: number): number {
   return attempt.endedAt ? Date.parse(attempt.endedAt) : otherwise;
 }
 
-/** The step that an attempt began from, as its members reported, else as it was asked to; 0 is the beginning. */
+/** The step that an attempt began from, as its members reported or else as requested; 0 is the beginning. */
 export function beganFrom(attempt: Attempt, run: RunView): number | undefined {
   const load = run.progress?.loads?.findLast((load) => load.attempt === attempt.number);
   return load?.step ?? attempt.resumeStep ?? undefined;

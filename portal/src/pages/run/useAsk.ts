@@ -6,7 +6,7 @@ import type { RunView } from "../../api/types";
 
 export type Ask = "stop" | "pause" | "resume" | "retry";
 
-/** Asks something of a run; what the server answers is shown at once. */
+/** Sends a request to change a run; the answer is shown at once. */
 export function useAsk({ namespace, name }: RunView, ask: Ask, onDone: () => void = () => undefined) {
   const queryClient = useQueryClient();
   return useMutation({

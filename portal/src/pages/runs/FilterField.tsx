@@ -12,7 +12,7 @@ interface Props {
   onChange: (text: string) => void;
 }
 
-/** A text field that tells what was typed after a pause, at Enter, or when it is left. */
+/** A text field that reports its text after a pause, at Enter, or when it loses the focus. */
 export function FilterField({ ref, label, placeholder, value = "", suggestions, onChange }: Props) {
   const listId = useId();
   const [draft, setDraft] = useState({ text: value, of: value });

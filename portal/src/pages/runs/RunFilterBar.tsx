@@ -13,11 +13,11 @@ interface Props {
   onChange: (filters: RunFilters) => void;
 }
 
-/** The filters, as the page's address has them. `/` goes to the search. */
+/** The filters in the page's address. `/` goes to the search. */
 export function RunFilterBar({ filters, onChange }: Props) {
   const searchField = useRef<HTMLInputElement>(null);
   const { data: whoami } = useQuery(whoamiQuery);
-  // For suggestions only: without the right to list queues one types the name.
+  // Only for suggestions: without the right to list queues, people type the name.
   const { data: queues = [] } = useQuery({ ...queuesQuery, retry: false });
   const namespaces = [...new Set(queues.flatMap((queue) => queue.namespaces))].sort();
 

@@ -15,7 +15,7 @@ interface Props {
   onFocus: (index: number) => void;
 }
 
-/** One run. Renders again only if the run or its place changed; what ticks inside renders alone. */
+/** One run. Renders again only if the run or its place changed; ticking parts render by themselves. */
 export const RunRow = memo(function RunRow({ run, index, top, height, isActive, onFocus }: Props) {
   const { namespace, name } = run;
   return (
@@ -69,7 +69,7 @@ export const RunRow = memo(function RunRow({ run, index, top, height, isActive, 
   );
 });
 
-/** What somebody asked for and is not there yet. */
+/** A requested state that is not reached yet. */
 function wish(run: RunSummary): string | undefined {
   if (run.finishedAt || run.phase === "Stopped") return undefined;
   if (run.stop) return "stopping";
@@ -77,7 +77,7 @@ function wish(run: RunSummary): string | undefined {
   return run.pause ? "pausing" : undefined;
 }
 
-/** While members differ from each other it says how many are there: `6 of 8`. */
+/** If members are in different states, it shows how many are in this one: `6 of 8`. */
 function members(run: RunSummary): string {
   const { running = 0, succeeded = 0 } = run.memberCounts;
   const there = run.phase === "Starting" ? running : run.phase === "Running" ? running + succeeded : run.members;

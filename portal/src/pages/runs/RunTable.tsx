@@ -11,7 +11,7 @@ import { useRowHeight } from "./useRowHeight";
 // Rows rendered above and below the window: enough for a turn of the wheel, few enough to render in a frame.
 const OVERSCAN = 6;
 const PAGE_KEY_ROWS = 12;
-// The next page is asked for when this many rows are left below.
+// The next page is fetched when this many rows are left below.
 const NEAR_END_ROWS = 60;
 
 const COLUMNS = [
@@ -28,10 +28,10 @@ const COLUMNS = [
 interface Props {
   runs: RunSummary[];
   hasMore: boolean;
-  /** There is more, and nothing is being loaded. */
+  /** There are more rows, and none are being loaded. */
   canLoadMore: boolean;
   isLoadingMore: boolean;
-  /** The next page could not be had. */
+  /** The next page could not be loaded. */
   hasFailed: boolean;
   onNearEnd: () => void;
 }

@@ -14,7 +14,7 @@ import { useLive } from "../../live/useLive";
 import { RunFilterBar } from "./RunFilterBar";
 import { RunTable } from "./RunTable";
 
-/** All runs that one may see, newest first, kept current by events. */
+/** All runs that the user may see, newest first, kept current by events. */
 export function RunsPage() {
   const filters = useSearch({ from: "/shell/" });
   const navigate = useNavigate({ from: "/" });
@@ -48,7 +48,7 @@ export function RunsPage() {
           <ProblemNote error={list.error} onRetry={() => void list.refetch()} />
         ) : isFiltered(filters) ? (
           <EmptyNote title="No run matches">
-            <p>Nothing that you may see has all of these. Runs that start to match appear here by themselves.</p>
+            <p>No run that you may see matches all filters. Runs that start to match appear here by themselves.</p>
             <button type="button" className="button" onClick={() => filter({})}>
               Clear the filters
             </button>

@@ -3,7 +3,7 @@ import { type RefObject, useLayoutEffect, useRef } from "react";
 import type { RunSummary } from "../../api/types";
 import { runKey } from "../../live/changes";
 
-/** Keeps the rows that one reads in place when new ones appear above them. At the very top, new ones show. */
+/** Keeps the visible rows in place when new ones appear above them. At the very top, new ones show. */
 export function useAnchoredScroll(
   scroller: RefObject<HTMLElement | null>,
   runs: RunSummary[],

@@ -8,8 +8,8 @@
             ...
 
 ``attach`` loads the newest checkpoint that is whole, if there is one. ``steps`` goes on after the last saved sample,
-saves in the background as often as pays, and on SIGTERM saves on all ranks at the same step and leaves with exit code
-75.
+saves in the background at the best interval, and on SIGTERM saves on all ranks at the same step and leaves with exit
+code 75.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def attach(
     keep: int = 2,
     **others: Any,
 ) -> Run:
-    """Begins an attempt: loads what the last one saved into these objects, or leaves them as they are.
+    """Begins an attempt: loads the last checkpoint into these objects, or leaves them as they are.
 
-    ``others`` are saved too: whatever has ``state_dict`` and ``load_state_dict``, like a scheduler or a scaler.
+    ``others`` are saved too: any object with ``state_dict`` and ``load_state_dict``, like a scheduler or a scaler.
     ``directory`` is WARPYARD_CHECKPOINT_DIR if not given. ``every_steps`` bounds what a failure without notice costs;
     without it the bound is chosen from measured times. With gradients accumulated over several batches, ``accumulate``
     says over how many, so that none is saved in between.
@@ -172,7 +172,7 @@ class Run:
         self._save_under_way = save
 
     def _wait(self) -> None:
-        """Ends the save under way. If it failed, training goes on: the next one may not."""
+        """Ends the save under way. If it failed, training goes on: the next one may succeed."""
         save, self._save_under_way = self._save_under_way, None
         if save is None:
             return
@@ -207,7 +207,7 @@ class Run:
             model_state_dict=state["model"],
             optim_state_dict=state["optimizer"],
         )
-        # Bytes that were verified, and no code in them.
+        # The bytes are verified and contain no code.
         objects = torch.load(folder / "objects.pt", weights_only=True)
         for name, other in self._others.items():
             if name not in objects:
@@ -278,7 +278,7 @@ class _Save:
         self._thread.start()
 
     def is_done(self) -> bool:
-        """Whether it is committed, or failed."""
+        """Whether it is over: committed or failed."""
         return self._thread is None or not self._thread.is_alive()
 
     def wait(self) -> Exception | None:

@@ -1,4 +1,4 @@
-"""Checkpoints in a directory: written apart, committed by one rename, verified before they are believed.
+"""Checkpoints in a directory: written separately, committed by one rename, verified before use.
 
 ::
 
@@ -13,8 +13,8 @@
 A process may die between any two of these calls: what is left is either invisible or complete. Only one process, rank
 0, calls ``begin``, ``commit``, ``discard``, ``set_aside`` and ``tidy``; all may read.
 
-Damage is what the bytes tell, or a file that is missing from a folder that can be seen. Everything else that a file
-system says is an ``OSError``, and tells nothing about the checkpoint.
+A checkpoint is damaged if its bytes differ, or if a file is missing from a readable folder. Every other error of the
+file system is an ``OSError``, and does not prove damage.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ MANIFEST = "manifest.json"
 MARKER = "attempt"
 #: A file name of 255 bytes, a hash and a size for each of 100,000 ranks' files.
 MANIFEST_BYTES_MAX = 64 << 20
-#: How many complete checkpoints stay: the newest, and the one before in case the newest is damaged.
+#: How many complete checkpoints are kept: the newest, and the one before in case the newest is damaged.
 KEEP_MIN = 2
-#: What is wrong with a file that is not there.
+#: The damage of a missing file.
 MISSING = "is missing"
-#: Before a file system is asked again: 3.75 s together, enough for a server that moves to another machine to answer.
+#: Waits before a file system is asked again: 3.75 s together, enough for a server that moves to another machine.
 PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0)
 
 T = TypeVar("T")
@@ -60,12 +60,12 @@ class Damaged(RuntimeError):  # noqa: N818
 
 
 class Unreadable(RuntimeError):  # noqa: N818
-    """A checkpoint cannot be read now: nobody knows whether it is whole, so it stays where it is."""
+    """A checkpoint cannot be read now: it may be whole, so it stays where it is."""
 
 
 @dataclass(frozen=True)
 class FileSeal:
-    """What a file was when it was written."""
+    """The hash and the size of a file when it was written."""
 
     sha256: str
     bytes: int
@@ -73,7 +73,7 @@ class FileSeal:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a complete checkpoint consists of. ``progress`` is the saver's, and small."""
+    """The content of a complete checkpoint. ``progress`` belongs to the saver, and is small."""
 
     step: int
     attempt: int
@@ -160,7 +160,7 @@ class Store:
         return manifest
 
     def discard(self, step: int) -> None:
-        """Removes what was written for a step that could not be committed: the next one needs its space."""
+        """Removes the files of a step that could not be committed: the next one needs the space."""
         _remove(self.partial(step))
 
     def steps(self) -> list[int]:
@@ -174,7 +174,7 @@ class Store:
         try:
             data, written_at = patiently(_read_manifest, folder / MANIFEST)
         except FileNotFoundError as error:
-            # Only who sees the folder can say that a file is missing from it.
+            # A missing file counts only if the folder itself is visible.
             patiently(os.stat, folder)
             raise Damaged(f"{MANIFEST} {MISSING}") from error
         manifest = Manifest.decode(data)
@@ -183,7 +183,7 @@ class Store:
         return manifest if manifest.committed_at else replace(manifest, committed_at=_rfc_3339(written_at))
 
     def damage(self, manifest: Manifest, share: int = 0, shares: int = 1) -> dict[str, str]:
-        """What is wrong with which file of that step; of many ranks each looks at its share."""
+        """The damaged files of that step; each of several ranks checks its share."""
         found = {}
         for name in sorted(manifest.files)[share::shares]:
             try:
@@ -207,7 +207,7 @@ class Store:
         return True
 
     def set_aside(self, step: int) -> None:
-        """Takes a checkpoint out of the line: the step may be committed again."""
+        """Sets a checkpoint aside: its step may be committed again."""
         target = self.directory / f"step-{step}.aside"
         with _locked(self.directory):
             _remove(target)
@@ -215,10 +215,10 @@ class Store:
             sync_directory(self.directory)
 
     def tidy(self, keep: int = KEEP_MIN) -> None:
-        """Removes what is older than the newest ``keep``, and what dead attempts left."""
+        """Removes checkpoints older than the newest ``keep``, and remains of dead attempts."""
         steps = self.steps()
         for step in steps[: -max(keep, KEEP_MIN)]:
-            # Renamed first: what is half removed must not look like a checkpoint.
+            # Renamed first: a half-removed checkpoint must not look like a checkpoint.
             old = self.directory / f"step-{step}.old"
             _remove(old)
             self.complete(step).rename(old)
@@ -243,7 +243,7 @@ def begun_attempt(directory: Path) -> int:
 
 
 def patiently(ask: Callable[[Path], T], path: Path) -> T:
-    """Asks a file system again what it refused. That a file is not there is an answer, and final."""
+    """Retries a failed request to the file system. A missing file is an answer, and final."""
     for seconds in PAUSES_SECONDS:
         try:
             return ask(path)
@@ -264,7 +264,7 @@ def write_synced(path: Path, data: bytes) -> FileSeal:
 
 
 def sync_file(path: Path) -> None:
-    """Returns when what was written to the file is on the disk."""
+    """Returns when the file's content is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -315,5 +315,5 @@ def _locked(directory: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        # Closing lets go of the lock, and so does dying.
+        # Closing releases the lock, and so does the end of the process.
         os.close(descriptor)

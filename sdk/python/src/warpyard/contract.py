@@ -1,4 +1,4 @@
-"""What a member of a run finds in its environment; ``docs/reference/run-contract.md`` in code."""
+"""The environment of a run's member: ``docs/reference/run-contract.md`` in code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MTBF_SECONDS_OF_ONE_PROCESS = 50_000 * 3600.0
 
 @dataclass(frozen=True)
 class Contract:
-    """The variables of the contract, checked. Everything may be missing: then the SDK does without."""
+    """The variables of the contract, checked. All of them may be missing: then the SDK works without."""
 
     run: str | None
     attempt: int | None
@@ -31,7 +31,7 @@ class Contract:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Contract:
-        """Reads the environment; a value that cannot be meant is an error that names the variable."""
+        """Reads the environment; an impossible value is an error that names the variable."""
         world_size = _integer(environment, "WORLD_SIZE", minimum=1) or 1
         return cls(
             run=environment.get("WARPYARD_RUN") or None,
@@ -65,7 +65,7 @@ def _seconds(environment: Mapping[str, str], name: str) -> float | None:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    # A hundred years: beyond it something else was meant, infinity and NaN among them.
+    # A hundred years: larger values, infinity and NaN are mistakes.
     if not 0 < seconds < 100 * 365.25 * 86_400:
         raise ValueError(f"{name} is {text!r}, which is no number of seconds above 0")
     return seconds

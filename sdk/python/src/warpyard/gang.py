@@ -1,4 +1,4 @@
-"""The ranks of a run, and what they agree on.
+"""The ranks of a run, and their agreements.
 
 Everything here goes over gloo groups of our own: it neither waits for a GPU nor mixes with the script's collectives.
 Saves have a second group, because they talk from a thread of their own.
@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 T = TypeVar("T")
 
-#: Where errors come from that are sure to survive the way to another process. Of others only the words are.
+#: Modules whose errors can be sent to another process. Of other errors only the text is sent.
 _MODULES_OF_ERRORS = ("builtins", "warpyard.commit")
 
 
@@ -45,7 +45,7 @@ class Gang:
         return [bool(flag) for flag in raised.tolist()]
 
     def from_rank_0(self, value: T, of_saves: bool = False) -> T:
-        """What rank 0 passed."""
+        """The value of rank 0."""
         if not self.is_distributed:
             return value
         box = [value]
@@ -53,7 +53,7 @@ class Gang:
         return box[0]
 
     def from_all(self, value: T, of_saves: bool = False) -> list[T]:
-        """What each rank passed, by rank."""
+        """The value of each rank, by rank."""
         if not self.is_distributed:
             return [value]
         boxes: list[Any] = [None] * self.world_size
@@ -61,7 +61,7 @@ class Gang:
         return boxes
 
     def by_rank_0(self, work: Callable[[], T], of_saves: bool = False) -> T:
-        """What the work gives at rank 0, which alone does it. Every rank gets that, or the same error."""
+        """Does the work only at rank 0. Every rank gets its result, or the same error."""
         outcome = self.from_rank_0(attempt(work) if self.rank == 0 else None, of_saves)
         if isinstance(outcome, Exception):
             raise outcome
@@ -69,7 +69,7 @@ class Gang:
 
 
 def attempt(work: Callable[[], T]) -> T | Exception:
-    """What the work gives, or its error as a value: a rank that raised it would leave the others waiting."""
+    """The result of the work, or its error as a value: a rank that raised it would leave the others waiting."""
     try:
         return work()
     except Exception as error:
@@ -86,7 +86,7 @@ class Notice:
             self.listen()
 
     def listen(self) -> None:
-        """Takes SIGTERM, also from a framework that took it meanwhile."""
+        """Takes over SIGTERM, also from a framework that took it meanwhile."""
         signal.signal(signal.SIGTERM, self._receive)
 
     def _receive(self, _signal: int, _frame: FrameType | None) -> None:

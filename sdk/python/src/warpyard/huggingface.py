@@ -5,8 +5,8 @@
     huggingface.attach(trainer)
     trainer.train()
 
-The ``Trainer`` writes and reads its own format, with everything that it needs; we say when, commit what it wrote, and
-tell it from where to go on. Saves stop the training while they are written.
+The ``Trainer`` writes and reads its own format, which is complete. We decide when it saves, commit its files, and tell
+it where to go on. Saves stop the training while they are written.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ def attach(
 
 
 class CheckpointCallback(TrainerCallback):  # type: ignore[misc]
-    """Decides after each step, and commits what the ``Trainer`` saved."""
+    """Decides after each step, and commits the ``Trainer``'s saves."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._times = SaveTimes()
-        #: Where the script's own checkpoints go, while one of ours is being written.
+        #: The folder of the script's own checkpoints, while one of ours is being written.
         self._output_dir: str | None = None
         #: Why this rank could not write its part of that one.
         self._error: Exception | None = None
         self._is_told = False
 
     def resume_from(self) -> str | None:
-        """The checkpoint that was found whole."""
+        """The checkpoint that was verified."""
         step = self._session.step
         return str(_inner(self._session.store.complete(step), step)) if self._session.found else None
 
     def leave_if_told(self) -> None:
-        """Ends the process if a notice came; else the training is done."""
+        """Ends the process if a notice came; otherwise the training is done."""
         if self._is_told:
             self._session.leave()
         self._session.close()
@@ -119,7 +119,7 @@ class CheckpointCallback(TrainerCallback):  # type: ignore[misc]
 
 
 def writer_of(name: str) -> int:
-    """Which rank wrote the file: all but the states of random numbers are rank 0's."""
+    """The rank that wrote the file: rank 0, except for states of random numbers."""
     found = _OF_RANK.fullmatch(Path(name).name)
     return int(found[1]) if found else 0
 

@@ -5,8 +5,8 @@ A save costs the time for which training stands still; a failure costs the work 
 
 ::
 
-    saves and steps of this attempt ─► medians ─────────────────────────────┐
-    what former attempts measured, and how many of them died ─► recall ─► Daly's period ─► is a save due?
+    saves and steps of this attempt ─► medians ─────────────────────┐
+    times of former attempts, and the number of failures ─► recall ─┴─► Daly's period ─► is a save due?
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from typing import Any
 #: By how much an expected time between failures may be wrong: a factor, one deviation of its logarithm. The simulation
 #: (tests/interval_waste.py) hardly changes from 2 to 10: below, a wrong guess stays; above, the first failures lead.
 MTBF_DOUBT = 4.0
-#: So many saves and steps are remembered. If saves vary by 20 %, the median of nine varies by 6 %, the interval by 3 %.
+#: How many saves and steps are remembered. If saves vary by 20 %, the median of nine varies by 6 %, the
+#: interval by 3 %.
 _SAVES_MAX, _STEPS_MAX = 9, 50
-#: The first save shows what a save costs, and comes after the first step. So many steps show what a step costs.
+#: The first save shows what a save costs, and comes after the first step. This many steps show what a step costs.
 _STEPS_UNKNOWN = 10
 
 
@@ -37,10 +38,10 @@ def daly_seconds(stall_seconds: float, mtbf_seconds: float) -> float:
 
 
 def likely_mtbf_seconds(expected_seconds: float, failures: int, seconds: float) -> float:
-    """The likeliest time between failures after so many of them in so many seconds.
+    """The likeliest time between failures, after this number of them in these seconds.
 
-    What was expected is taken for right up to a factor (``MTBF_DOUBT``). So a wrong guess is forgotten after a few
-    failures, however wrong it was, and a right one is hardly moved by the first.
+    The expected time is taken to be right up to a factor (``MTBF_DOUBT``). So a wrong guess is overruled after a few
+    failures, however wrong it was, and the first failure hardly changes a right one.
     """
     weight = 1 / math.log(MTBF_DOUBT) ** 2
     # No two failures within a second: a bound for the exponents below.
@@ -58,7 +59,7 @@ def likely_mtbf_seconds(expected_seconds: float, failures: int, seconds: float) 
 
 @dataclass
 class Interval:
-    """When to save, as measurements come in, and how many steps a failure without notice may cost at most.
+    """Decides from measurements when to save, and how many steps a failure without notice may cost at most.
 
     ``every_steps`` fixes the latter. Otherwise saves begin as far apart as Daly's estimate says, for the median of the
     last saves and steps and the likeliest time between failures.
@@ -75,7 +76,7 @@ class Interval:
     _is_after_save: bool = False
     _failures: int = 0
     _seconds: float = 0.0
-    #: After all that was seen up to the last save.
+    #: The estimate after everything seen up to the last save.
     _likely_mtbf_seconds: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,8 +89,8 @@ class Interval:
         if self._is_after_save:
             stall = self._stalls[-1] if self._stalls else seconds
             self._is_after_save = False
-        # What a long stall leaves of a step tells nothing. Taken for a step, the stall would make steps look as long as
-        # saves: one save after each step, and each step with a stall again.
+        # The rest of a step with a long stall has no meaning. Counted as a step, the stall would make steps look as
+        # long as saves: then there would be a save after each step, and a stall in each step again.
         if stall <= seconds / 2:
             self._steps.append(max(seconds - stall, 1e-6))
 
@@ -98,17 +99,18 @@ class Interval:
         self._is_after_save = True
 
     def saw_save(self, stall_seconds: float, persist_seconds: float) -> None:
-        """A save stopped training for so long, and was committed after so long."""
+        """A save stopped training for this long, and was committed after this long."""
         self._stalls.append(max(stall_seconds, 1e-6))
         self._persists.append(max(persist_seconds, 1e-6))
         self._estimate()
 
     def memory(self, is_over: bool) -> dict[str, Any]:
-        """What the next attempt should know; ``is_over`` when this one ends without losing work."""
+        """The measurements for the next attempt; ``is_over`` if this one ends without losing work."""
         return {
             "failures": self._failures,
             "seconds": self._seconds,
-            # Medians, each of which counts as one time then: what has changed meanwhile is soon outvoted.
+            # Medians, each of which then counts as one time, so that newer measurements soon outweigh
+            # them.
             "step_seconds": _median(self._steps) if self._steps else None,
             "stall_seconds": _median(self._stalls) if self._stalls else None,
             "persist_seconds": _median(self._persists) if self._persists else None,
@@ -116,7 +118,7 @@ class Interval:
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Takes up what former attempts measured. One that was not over has failed, some time after it wrote this."""
+        """Takes up the measurements of former attempts. One that was not over has failed, after it wrote them."""
         failures, seconds = _count(memory["failures"]), _time(memory["seconds"])
         names = {"step_seconds": self._steps, "stall_seconds": self._stalls, "persist_seconds": self._persists}
         found = {name: _time(memory[name]) for name in names if memory[name] is not None}
@@ -132,7 +134,7 @@ class Interval:
         self._estimate()
 
     def period_seconds(self) -> float:
-        """What Daly says; only after a save."""
+        """Daly's estimate; only after a save."""
         return daly_seconds(_median(self._stalls), self._likely_mtbf_seconds)
 
     def period_steps(self) -> int:
@@ -166,7 +168,7 @@ class Interval:
         self._likely_mtbf_seconds = likely_mtbf_seconds(self.mtbf_seconds, self._failures, self._seconds)
 
     def _lag_steps(self, most: int) -> int:
-        """How many steps pass while a save is written; if nobody knows, ``most``."""
+        """How many steps pass while a save is written; ``most`` if that is unknown."""
         if not self.is_background:
             return 0
         if not (self._persists and self._steps):

@@ -1,4 +1,4 @@
-"""An attempt that leaves its times to the next one: a small file in the checkpoint directory, which may be missing.
+"""Passes the times of an attempt to the next one: a small file in the checkpoint directory, which may be missing.
 
 ::
 
@@ -27,7 +27,7 @@ _LOG = logging.getLogger("warpyard")
 
 
 class LearningSession(Session):
-    """This rank's part of the attempt, which knows what the former ones have measured."""
+    """This rank's part of the attempt, with the measurements of former ones."""
 
     def __init__(
         self, directory: Path | str | None, every_steps: int | None, keep: int, is_background: bool = True
@@ -43,7 +43,7 @@ class LearningSession(Session):
         self._remember(is_over=False)
 
     def close(self) -> None:
-        """Ends the attempt; what is not committed by now is lost."""
+        """Ends the attempt; an uncommitted save is lost."""
         self._remember(is_over=self.committed_step == self.step)
         super().close()
 
@@ -53,7 +53,7 @@ class LearningSession(Session):
 
 
 def read(directory: Path) -> Any:
-    """What the last attempt left there, ``None`` if nothing that can be read."""
+    """The record of the last attempt, ``None`` if none can be read."""
     try:
         with (directory / FILE).open("rb") as file:
             return json.loads(file.read(BYTES_MAX))
@@ -65,7 +65,7 @@ def read(directory: Path) -> Any:
 
 
 def recall(interval: Interval, memory: Any) -> None:
-    """Gives it to the interval, unless it is not what an interval wrote."""
+    """Passes the record to the interval, if an interval wrote it."""
     try:
         if memory is not None:
             interval.recall(memory)
@@ -74,13 +74,13 @@ def recall(interval: Interval, memory: Any) -> None:
 
 
 def write(directory: Path, memory: Mapping[str, Any]) -> None:
-    """Replaces what is there; if that fails, the next attempt knows less."""
+    """Replaces the record; if that fails, the next attempt knows less."""
     temporary = directory / f".{FILE}.{os.getpid()}"
     try:
         write_synced(temporary, json.dumps(memory).encode())
         temporary.rename(directory / FILE)
     except FileNotFoundError:
-        # Whoever removed the directory wants nothing of it.
+        # The directory was removed, so nothing is to be written.
         return
     except OSError as error:
         _LOG.warning("The times of this attempt are not kept for the next one: %s", error)

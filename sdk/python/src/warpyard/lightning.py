@@ -5,8 +5,8 @@
     lightning.attach(trainer)
     trainer.fit(model, loader)
 
-The ``Trainer`` writes and reads its own format. What that lacks is added: random numbers, and where in the epoch's data
-to go on. Saves stop the training while they are written.
+The ``Trainer`` writes and reads its own format. We add what that lacks: random numbers, and the position in the epoch's
+data. Saves stop the training while they are written.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class CheckpointCallback(pl.Callback):  # type: ignore[misc]
         self._position = _read_position(session) if session.found else None
 
     def order(self, loader: Any) -> Any:
-        """Makes the loader's order one that can be gone on with."""
+        """Makes the loader's order resumable."""
         batch_sampler = getattr(loader, "batch_sampler", None)
         if not isinstance(loader, DataLoader) or not isinstance(batch_sampler, BatchSampler):
             raise TypeError("the position in this train_dataloader cannot be found: give Lightning one DataLoader")
-        # A loader that is trained on a second time has one of ours already.
+        # On a second training, the loader already has our sampler.
         inner = batch_sampler.sampler
         sampler = inner.sampler if isinstance(inner, Order) else inner
         self._order = Order(sampler, loader, batch_sampler.batch_size, self._session.gang, self._position)
@@ -133,7 +133,7 @@ class CheckpointCallback(pl.Callback):  # type: ignore[misc]
 
     def _write(self, trainer: pl.Trainer, folder: Path) -> list[str]:
         folder.mkdir(exist_ok=True)
-        # As `trainer.save_checkpoint`, without the barrier at its end: there all would wait for a rank that failed.
+        # Like `trainer.save_checkpoint`, without the barrier at its end, at which all would wait for a failed rank.
         trainer.strategy.save_checkpoint(trainer._checkpoint_connector.dump_checkpoint(), folder / _FILE)
         rank = self._session.gang.rank
         states = {"now": randomness.capture(), "order": self._order.states if self._order else None}
@@ -143,7 +143,7 @@ class CheckpointCallback(pl.Callback):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Position:
-    """Where an attempt goes on: in which epoch, after how many batches, and with which random numbers."""
+    """The position of an attempt: the epoch, the batches done, and the random numbers."""
 
     epoch: int
     batches: int
@@ -161,7 +161,7 @@ def _read_position(session: Session) -> Position:
 
 
 class Order:
-    """A loader's sampler: remembers how each epoch's order was drawn, and gives the rest of one interrupted."""
+    """A loader's sampler: remembers how each epoch's order was drawn, and returns the rest of an interrupted epoch."""
 
     def __init__(
         self, sampler: Any, loader: DataLoader[Any], batch_size: int, gang: Gang, position: Position | None
@@ -174,7 +174,7 @@ class Order:
         self._gang = gang
 
     def __len__(self) -> int:
-        """That of the whole epoch: Lightning itself takes off what is done."""
+        """The length of the whole epoch: Lightning itself subtracts what is done."""
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[int]:

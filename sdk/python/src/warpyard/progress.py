@@ -1,4 +1,4 @@
-"""Steps become reports: one range at a time, at most one report in some seconds."""
+"""Turns steps into reports: one range at a time, at most one report in some seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from warpyard.report import Report, Reporter
 
 
 class Progress:
-    """What one attempt has to tell. Without a reporter it tells nobody."""
+    """The progress of one attempt. Without a reporter nothing is sent."""
 
     def __init__(self, reporter: Reporter | None, heading: Report, pause_seconds: float = 5.0) -> None:
         self._reporter = reporter
@@ -18,7 +18,7 @@ class Progress:
         self._told_at = time.monotonic()
 
     def begin(self, step: int, loaded: Report) -> None:
-        """The attempt begins at this step, from that checkpoint. Nobody else can tell, so it survives a kill."""
+        """The attempt begins at this step, from that checkpoint. Only it knows that, so the report survives a kill."""
         self._told_step, self._told_at = step, time.monotonic()
         if self._reporter is not None:
             self._reporter.put(self._heading | {"step": step, "ranges": [], "loaded": loaded}, survives=True)

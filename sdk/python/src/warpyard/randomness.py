@@ -26,7 +26,7 @@ def capture() -> States:
 
 
 def restore(states: States) -> None:
-    """Puts the generators back to where ``capture`` found them; one that is not there any more is passed over."""
+    """Restores the generators to the states of ``capture``; a generator that is missing now is skipped."""
     version, words, gauss = states["python"]
     random.setstate((version, tuple(words), gauss))
     torch.set_rng_state(_decode(states["torch"]))

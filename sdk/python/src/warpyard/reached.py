@@ -1,12 +1,12 @@
-"""How far an attempt came, known also after SIGKILL: a number of 20 digits in a file, written over at each step.
+"""How far an attempt came, even after SIGKILL: a number of 20 digits in a file, overwritten at each step.
 
 ::
 
     DIR/reached-3    the last step that attempt 3 has done
 
-It says what the next attempt has to do again, and nothing else: a file that cannot be written costs the record a
-number, and training nothing. What a killed process wrote is in the kernel and stays; only with its whole machine a
-step may go. A note takes about a microsecond.
+It only says what the next attempt has to repeat: if it cannot be written, the record lacks a number, and training goes
+on. The write of a killed process stays, because the kernel has it; only the loss of the whole machine may lose a step.
+A note takes about a microsecond.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _DIGITS = 20
 
 
 class Reached:
-    """This attempt's number, and what it was when the attempt began. For one process, rank 0."""
+    """This attempt's number, and the step of the attempt before. For one process, rank 0."""
 
     def __init__(self, directory: Path, attempt: int) -> None:
         before = sorted((number, path) for number, path in _files(directory) if number <= attempt)
-        #: The last step of the newest attempt that did any, or None: then nobody knows.
+        #: The last step of the newest attempt that did any; None if unknown.
         self.before = next((step for _, path in reversed(before) if (step := _read(path)) is not None), None)
         self._descriptor = _open(file_of(directory, attempt))
         if self._descriptor is not None:
@@ -51,7 +51,7 @@ class Reached:
 
 
 def file_of(directory: Path, attempt: int) -> Path:
-    """There as soon as that attempt has found what to begin from."""
+    """The file exists as soon as that attempt has found its start."""
     return directory / f"reached-{attempt}"
 
 

@@ -1,14 +1,15 @@
-"""Reports to the platform: never in training's way, and harmless when nobody listens.
+"""Reports to the platform: they never block training, and are harmless without a listener.
 
 ::
 
     training ──put──► bounded queue ──► one thread ──POST──► 202: done
                                           ▲   │ anything else: again, after 1 s, 2 s, … 60 s
                                           └───┘
-    at exit: what is left ──► DIR/report-N.json ──► sent by the next attempt
-    what must survive a kill is there from the beginning, until it was sent
+    at exit: the rest ──► DIR/report-N.json ──► sent by the next attempt
+    reports that must survive a kill are in the file until they are sent
 
-Only rank 0 of a run reports. A report may arrive twice; each names its attempt and its steps, so that does no harm.
+Only rank 0 of a run reports. A report may arrive twice, which is harmless, because each names its attempt and its
+steps.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ BACKOFF_SECONDS_MAX = 60.0
 
 _LOG = logging.getLogger("warpyard.report")
 _LEFT = re.compile(r"report-(\d{1,9})\.json")
-#: What the platform will never accept, however often it is sent.
+#: Status codes of reports that the platform will never accept.
 _HOPELESS = {400, 413, 415, 422}
 
 
@@ -50,7 +51,7 @@ class _Entry:
     report: Report
     #: While it is being sent, nothing may be merged into it.
     is_sealed: bool = False
-    #: Where it lies for the next attempt.
+    #: Its file for the next attempt.
     file: Path | None = None
 
 
@@ -85,7 +86,7 @@ class Reporter:
             self._changed.notify()
 
     def close(self, seconds: float = 2.0) -> None:
-        """Gives the thread a moment to send the rest, and leaves what remains to the next attempt."""
+        """Gives the thread a moment to send the rest, and leaves unsent reports to the next attempt."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -132,7 +133,7 @@ class Reporter:
 
 
 def merge(last: Report, new: Report) -> Report | None:
-    """One report for two of one attempt, if the second goes on where the first ended."""
+    """Merges two reports of one attempt, if the second goes on where the first ended."""
     if "loaded" in last or "loaded" in new:
         return None
     if (last["attempt"], last["world_size"]) != (new["attempt"], new["world_size"]):
@@ -147,7 +148,7 @@ def merge(last: Report, new: Report) -> Report | None:
 
 
 def _joined(last: list[Report], new: list[Report], end: str, begin: str) -> list[Report] | None:
-    """At most one each become one; None if there is a gap between them. Of two saves the newer one is told."""
+    """At most one each become one; None if there is a gap between them. Of two saves the newer one is kept."""
     if not last or not new:
         return last or new
     if len(last) > 1 or len(new) > 1 or last[0].get(end) != new[0].get(begin) or begin not in last[0]:
@@ -193,7 +194,7 @@ def check_url(url: str) -> None:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the token to another place."""
+    """Refuses redirects, which would send the token elsewhere."""
 
     def redirect_request(self, *_arguments: Any, **_named: Any) -> None:
         return None
@@ -225,7 +226,7 @@ def _left_entries(directory: Path) -> list[_Entry]:
 
 
 def _leave(directory: Path, reports: list[Report]) -> list[Path]:
-    """Writes reports for the next attempt; says where."""
+    """Writes reports for the next attempt; returns the path."""
     left: list[Path] = []
     taken = [int(found[1]) for path in _left_files(directory) if (found := _LEFT.fullmatch(path.name))]
     for number, report in enumerate(reports, start=max(taken, default=0) + 1):

@@ -1,9 +1,9 @@
-"""What an attempt begins from: the newest checkpoint that all ranks find whole, or the one asked for.
+"""The start of an attempt: the newest checkpoint that all ranks can verify, or the requested one.
 
 ::
 
     newest ─► rank 0 reads the manifest, each rank hashes its share
-      ▲         ├─ all is as it was                           ─► it is loaded, and what is newer is set aside
+      ▲         ├─ all hashes match                           ─► it is loaded, and newer ones are set aside
       │         ├─ other bytes, or files that rank 0 misses   ─► damaged: the one before; after the last, an error
       └─────────┘
                 └─ a rank cannot read, or alone misses a file ─► an error: nobody knows
@@ -55,8 +55,9 @@ def find(store: Store, gang: Gang, contract: Contract) -> Manifest | None:
 
 
 def _wanted_step(store: Store, resume_step: int | None) -> int | None:
-    """The order to resume from a step holds until this attempt has committed something itself."""
-    # One that has not begun has not: then the order holds, whether or not what is there can be read.
+    """The order to resume from a step holds until this attempt has committed a checkpoint itself."""
+    # An attempt that has not begun has not committed: the order holds, whether or not the directory
+    # can be read.
     if resume_step is None or not file_of(store.directory, store.attempt).exists():
         return resume_step
     for step in store.steps():
@@ -90,7 +91,7 @@ def _verified(store: Store, gang: Gang, step: int) -> Manifest:
 
 
 def _abandon_after(store: Store, gang: Gang, step: int) -> None:
-    """What is newer is damaged, or belongs to a line that was given up."""
+    """Newer checkpoints are damaged, or belong to abandoned work."""
 
     def set_aside() -> None:
         for newer in [it for it in store.steps() if it > step]:

@@ -1,7 +1,7 @@
-"""Where an epoch goes on: the position is counted in samples over all ranks, which any number of ranks can read.
+"""The position in an epoch, counted in samples over all ranks, so that any number of ranks can resume from it.
 
 A ``DistributedSampler`` deals one order to all ranks like cards: after k steps of W ranks with batches of B, the first
-k·W·B of that order are used, whoever had them. The rest is dealt anew, to as many ranks as there are now.
+k·W·B of that order are used, whichever ranks had them. The rest is dealt anew to the present ranks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def batches_after(loader: Iterable[Any], used: int, gang: Gang) -> Iterator[Iter
     """The batches of this rank after ``used`` samples of the epoch, each with how many samples all ranks then used."""
     batch_sampler = getattr(loader, "batch_sampler", None)
     if not isinstance(loader, DataLoader) or not isinstance(batch_sampler, BatchSampler):
-        # Nothing is known of its samples: each batch counts as one, and what was used is read and thrown away.
+        # Its samples are unknown: each batch counts as one, and used ones are read and discarded.
         yield ((batch, gang.world_size) for batch in islice(iter(loader), used // gang.world_size, None))
         return
     sampler = batch_sampler.sampler
@@ -39,7 +39,7 @@ def batches_after(loader: Iterable[Any], used: int, gang: Gang) -> Iterator[Iter
 
 
 def indices_after(sampler: Iterable[int], used: int, rank: int, world_size: int) -> list[int]:
-    """What is left of the epoch for this rank."""
+    """The rest of the epoch for this rank."""
     if isinstance(sampler, DistributedSampler):
         return deal(whole_order(sampler), used, rank, world_size, sampler.drop_last)
     # Another sampler gives each rank an order of its own.

@@ -1,4 +1,4 @@
-"""One attempt of a run in its checkpoint directory: what the three frameworks have in common.
+"""One attempt of a run in its checkpoint directory, shared by the three frameworks.
 
 ::
 
@@ -22,6 +22,7 @@ from warpyard.commit import MARKER, Fenced, FileSeal, Manifest, Store, patiently
 from warpyard.contract import REQUEUE_EXIT_CODE, Contract
 from warpyard.gang import Gang, Notice, attempt
 from warpyard.interval import Interval
+from warpyard.last_words import tell_when_memory_runs_out
 from warpyard.progress import Progress
 from warpyard.reached import Reached
 from warpyard.report import Reporter, poster
@@ -54,6 +55,8 @@ class Session:
             in_a_run = "name a claim in the job file (`checkpoints: CLAIM`), or pass directory="
             hint = in_a_run if self.contract.run else "set WARPYARD_CHECKPOINT_DIR, or pass directory="
             raise ValueError(f"there is no place for checkpoints\n\nhint: {hint}")
+        if self.contract.run:
+            tell_when_memory_runs_out()
         self.gang = Gang()
         self.notice = Notice()
         self.keep = keep
@@ -85,7 +88,7 @@ class Session:
         """Commits that step. ``write`` ends the writing of this rank's files, and names them.
 
         Collective, over the group of saves: whatever fails on a rank must fail in ``write``. Every rank gets the same
-        outcome, or the same error; then nothing is left of the step.
+        outcome, or the same error; after an error no files of the step are left.
         """
         since = self.committed_step
         parts = self.gang.from_all(attempt(lambda: self._seal(step, write())), of_saves=True)
@@ -117,7 +120,7 @@ class Session:
         raise SystemExit(REQUEUE_EXIT_CODE)
 
     def close(self) -> None:
-        """Tells the rest, or leaves it to the next attempt. Does nothing the second time."""
+        """Sends the remaining reports, or leaves them to the next attempt. Does nothing the second time."""
         atexit.unregister(self.close)
         self.progress.stepped(self.step, is_last=True)
         self.progress.close()
@@ -142,7 +145,7 @@ class Session:
             if isinstance(outcome, Manifest):
                 return outcome
             error = outcome
-        # No rank writes there any more: each has told its part.
+        # No rank writes there any more: each has sent its part.
         self.store.discard(step)
         raise error
 
@@ -162,7 +165,7 @@ class Session:
             )
 
     def _take(self, directory: Path) -> Store:
-        """Rank 0 takes the directory; the others see that it is the same one."""
+        """Rank 0 takes the directory; the others check that it is the same one."""
         store = self.gang.by_rank_0(lambda: Store.begin(directory, self.contract.attempt))
         seen = self.gang.from_all(attempt(lambda: patiently(os.stat, directory / MARKER).st_size))
         if error := _first_error(seen):
@@ -188,7 +191,7 @@ class Session:
         return progress
 
     def _loaded(self, reached: int | None) -> dict[str, Any]:
-        """What this attempt begins from, and how far those before had come."""
+        """The checkpoint that this attempt begins from, and how far earlier attempts had come."""
         loaded: dict[str, Any] = {"step": self.step, "reached": max(self.step, reached or 0)}
         if self.found is not None:
             loaded |= {"attempt": self.found.attempt, "committed_at": self.found.committed_at}
@@ -219,7 +222,7 @@ class SaveTimes:
         return (self.committed_at or time.monotonic()) - self.began_at
 
     def told(self) -> dict[str, float]:
-        """As reports have it."""
+        """In the form of reports."""
         return {"seconds": round(self.persist_seconds, 3), "stall_seconds": round(self.stall_seconds, 3)}
 
 

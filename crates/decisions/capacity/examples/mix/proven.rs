@@ -1,4 +1,5 @@
-//! Random small markets: is every mix possible, are the right ones served, and how much dearer than the proven best is it?
+//! Random small markets: is every mix possible, are the right demands served, and how much dearer is it than the
+//! proven best?
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -10,7 +11,7 @@ use capacity::mix::decide;
 use crate::verdict::{Verdict, judge as ask_solver};
 use crate::{cases, judge};
 
-/// For each question to the solver. What it cannot prove in this time is counted and not claimed.
+/// For each question to the solver. Answers that it cannot prove in this time are counted and not claimed.
 const SOLVER_SECONDS_MAX: u64 = 1;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Large decisions: how long on one core, and how far from the bound at most.
+//! Large decisions: how long they take on one core, and how far from the bound they are at most.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 use crate::{cases, judge};
 
 const SEEDS: u64 = 10;
-/// Each decision is made so often, and its fastest counts: caches are warm where it is made all the time.
+/// How often each decision is made. Its fastest run counts: caches are warm where decisions are made all the time.
 const TIMES: u32 = 3;
 
 pub fn large_decisions() -> Result<(), Box<dyn Error>> {
@@ -49,7 +49,7 @@ pub fn large_decisions() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The time that this thread had a core: others on the machine do not count.
+/// The time that this thread had a core: other processes on the machine do not count.
 fn core_milliseconds() -> Result<f64, Box<dyn Error>> {
     let time = Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?);
     Ok(time.as_secs_f64() * 1e3)

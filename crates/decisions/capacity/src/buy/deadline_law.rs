@@ -1,11 +1,12 @@
-//! The law of deadlines: whatever spot does, a gang with a deadline ends in time as long as machines on demand come in their boot
-//! time. All of [`crate::decide`] is played through, with claims, nodes and attempts, in a market that is against the gang.
+//! The law of deadlines: whatever spot does, a gang with a deadline ends in time as long as on-demand machines come
+//! in their boot time. All of [`crate::decide`] is played through, with claims, nodes and attempts, in a market that
+//! is against the gang.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::machine_type::CapacityType;
-use cluster_model::{Change, ClusterState, EvictionTerms, Pod, Terms};
+use cluster_model::{ClusterChange, ClusterState, EvictionTerms, Pod, Terms};
 use placement::Policy;
 use proptest::prelude::*;
 use seeded_random::Random;
@@ -14,14 +15,14 @@ use crate::catalogue::Catalogue;
 use crate::claim::Claim;
 use crate::memory::Memory;
 use crate::testing::{at, boot, catalogue, claims, gang, members, open, spot_machine, state};
-use crate::{View, decide, reserve};
+use crate::{decide, reserve};
 
 const START: i64 = 100_000;
-/// What the world takes to restore, and machines on demand to boot: a little less than what is reckoned with, for the looks
-/// between.
+/// How long restoring takes in this world, and on-demand machines to boot: a little less than is assumed, because of
+/// the time between looks.
 const RESTORES: i64 = 100;
 const BOOTS: i64 = 45;
-/// With less time to spare, machines on demand are late already: what they take to boot and to restore.
+/// With less time to spare, on-demand machines are late already: their time to boot and to restore.
 const LAXITY_MIN: i64 = 60 + 120;
 
 struct World {
@@ -37,7 +38,7 @@ struct World {
     memory: Memory,
     catalogue: Catalogue,
     random: Random,
-    /// Chances in a hundred that a launch of spot fails, and that spot which runs is taken back.
+    /// Chances in a hundred that a launch of spot fails, and that running spot is taken back.
     fails: u64,
     taken_back: u64,
 }
@@ -76,7 +77,7 @@ impl World {
         for pod in self.pods() {
             let mut pod = Pod { terms: terms.clone().into(), ..pod };
             reserve::tolerate(&mut pod, &reserve::mark(&gang(&self.name())));
-            self.state.apply(Change::Pod(pod));
+            self.state.apply(ClusterChange::Pod(pod));
         }
     }
 
@@ -115,13 +116,7 @@ impl World {
 
     fn decide(&mut self) {
         let policy = Policy::default();
-        let view = View {
-            state: &self.state,
-            policy: &policy,
-            catalogue: &self.catalogue,
-            claims: &self.claims,
-            now: at(self.now),
-        };
+        let view = crate::testing::view(&self.state, &policy, &self.catalogue, &self.claims, at(self.now));
         let decision = decide(&view, &mut self.memory);
         for release in &decision.releases {
             self.remove(&release.claim);
@@ -143,7 +138,7 @@ impl World {
                 let fate = match (is_spot, fails && index == unlucky) {
                     (false, _) => (Some(self.now + BOOTS), None),
                     (true, false) => (Some(self.now + after(&mut self.random, 180)), None),
-                    // It vanishes at any time, or nothing is ever heard of it.
+                    // It vanishes at any time, or never reports anything.
                     (true, true) => (None, Some(self.now + after(&mut self.random, 600))),
                 };
                 self.fates.insert(claim.name.clone(), fate);
@@ -171,7 +166,7 @@ impl World {
 
     fn remove(&mut self, name: &Arc<str>) {
         self.claims.retain(|claim| claim.name != *name);
-        self.state.apply(Change::NodeGone((&**name).into()));
+        self.state.apply(ClusterChange::NodeGone((&**name).into()));
     }
 
     /// Puts the members on machines if all are ready: whether those are spot.
@@ -188,7 +183,7 @@ impl World {
         let is_spot = mine.iter().any(|claim| claim.offer.place.capacity_type == CapacityType::Spot);
         let nodes: Vec<_> = mine.iter().map(|claim| claim.node.clone()).collect();
         for (pod, node) in self.pods().into_iter().zip(nodes) {
-            self.state.apply(Change::Pod(Pod { node, started: Some(at(self.now)), ..pod }));
+            self.state.apply(ClusterChange::Pod(Pod { node, started: Some(at(self.now)), ..pod }));
         }
         Some(is_spot)
     }
@@ -198,7 +193,7 @@ impl World {
         let lost = done.min(600);
         self.work -= done - lost;
         for pod in self.pods() {
-            self.state.apply(Change::PodGone(pod.key));
+            self.state.apply(ClusterChange::PodGone(pod.key));
         }
         let names: Vec<Arc<str>> = self.claims.iter().map(|claim| claim.name.clone()).collect();
         for name in &names {

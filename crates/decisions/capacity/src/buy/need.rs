@@ -1,26 +1,26 @@
 //! What one gang needs, what it may cost, and how much time it has.
 
-use cluster_model::{ClusterState, GangKey, Level, Node, Pod, Resources};
+use cluster_model::{ClusterState, GangKey, Level, Node, Pod, QueueName, Resources};
 
-use super::offers::admits;
 use super::wanting::members;
 use crate::demand::{Demand, Together};
-use crate::offering::{self, Location, Room};
+use crate::offering::{self, FreeRoom, Location};
 use crate::reserve;
 
-/// Work since the last save that is gone with a machine that goes without notice: saves are expected this often (as X6 has it);
-/// who is told in time saves then.
+/// Work since the last save that is lost with a machine that goes without notice: saves are expected this often (as
+/// in X6). With notice, a run saves.
 const SAVED_EVERY_SECONDS: u32 = 600;
 
 /// See the module.
 pub(super) struct Need<'a> {
     pub gang: &'a GangKey,
+    pub queue: Option<QueueName>,
     /// Members without a node; never empty.
     pub pods: Vec<&'a Pod>,
-    /// Free room on machines that are there.
-    pub rooms: Vec<Room>,
+    /// Free room on existing machines.
+    pub rooms: Vec<FreeRoom>,
     pub ceiling: Option<Ceiling>,
-    /// Work that is left at the most: its time limit, of which earlier attempts have used their part, or what is usual.
+    /// The most work that is left: its time limit less the time of earlier attempts, or the usual time.
     pub work_seconds: u32,
 }
 
@@ -28,12 +28,12 @@ pub(super) struct Need<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Ceiling {
     pub micros: i64,
-    /// Who says so.
+    /// What sets it.
     pub of: &'static str,
 }
 
 impl<'a> Need<'a> {
-    /// What a gang needs, unless nothing of it waits.
+    /// What a gang needs, unless none of its members wait.
     pub fn new(state: &'a ClusterState, gang: &'a GangKey, with_rooms: bool) -> Option<Self> {
         let pods = members(state, gang);
         let lead = *pods.first()?;
@@ -42,6 +42,7 @@ impl<'a> Need<'a> {
         let limit = lead.terms.time_limit_seconds.map(i64::from);
         Some(Self {
             gang,
+            queue: state.queue_of(lead).ok().cloned(),
             rooms: if with_rooms { rooms(state, lead) } else { Vec::new() },
             ceiling: ceiling(state, lead),
             work_seconds: u32::try_from(limit.unwrap_or_else(usual).max(0)).unwrap_or(u32::MAX),
@@ -59,7 +60,7 @@ impl<'a> Need<'a> {
         self.lead().terms.topology.required
     }
 
-    /// Work that is lost at most with its machines: all of it, if it saves nothing.
+    /// The most work that is lost with its machines: all of it, if it saves nothing.
     pub fn lost_seconds_max(&self) -> u32 {
         let lead = self.lead();
         if !lead.terms.eviction.checkpoints {
@@ -68,12 +69,13 @@ impl<'a> Need<'a> {
         SAVED_EVERY_SECONDS.saturating_add(lead.grace_seconds).min(self.work_seconds)
     }
 
-    /// What is expected to be lost, on average: half of it.
+    /// What is lost on average: half of it.
     pub fn lost_seconds_expected(&self) -> u32 {
         self.lost_seconds_max() / 2
     }
 
-    /// As the mix asks for it. Members that differ all get what the largest needs: dearer than it must be, and never too little.
+    /// The demand of the mix. If members differ, all get what the largest needs: dearer than necessary, and never too
+    /// little.
     pub fn demand(&self) -> Demand {
         let most =
             |read: fn(&Resources) -> i64| self.pods.iter().map(|pod| read(&pod.requests)).max().unwrap_or(0);
@@ -82,7 +84,7 @@ impl<'a> Need<'a> {
             queue: String::new(),
             order: 0,
             members: u32::try_from(self.pods.len()).unwrap_or(u32::MAX),
-            member: offering::Resources {
+            member: offering::MixResources {
                 gpus: amount(most(|it| it.gpus)),
                 cpu_milli: amount(most(|it| it.cpu_millis)),
                 memory_bytes: amount(most(|it| it.memory_bytes)),
@@ -96,14 +98,14 @@ impl<'a> Need<'a> {
                 Some(_) => Together::OneDomain,
             },
             machine_ceiling: None,
-            // Ours is one on whole machines, not on shares of them.
+            // Our ceiling is on whole machines, not on shares of them.
             gang_ceiling: None,
             boot_seconds_max: None,
         }
     }
 }
 
-/// The lower of what the gang and the queues above it say.
+/// The lower of the ceilings of the gang and of the queues above it.
 fn ceiling(state: &ClusterState, lead: &Pod) -> Option<Ceiling> {
     let own = lead.terms.max_price_micros.map(|micros| Ceiling { micros, of: "its maxPrice" });
     let chain = state.queue_chain_of(lead).unwrap_or_default();
@@ -112,12 +114,12 @@ fn ceiling(state: &ClusterState, lead: &Pod) -> Option<Ceiling> {
     own.into_iter().chain(queues).min_by_key(|ceiling| ceiling.micros)
 }
 
-fn rooms(state: &ClusterState, pod: &Pod) -> Vec<Room> {
+fn rooms(state: &ClusterState, pod: &Pod) -> Vec<FreeRoom> {
     let fits = state.nodes().filter_map(|(_, node)| {
         let object = node.object()?;
         let is_open = reserve::reserved_for(object).is_none() && (!object.spot || pod.terms.takes_spot);
         let takes = is_open && admits(object, pod) && pod.requests.fits(&node.free());
-        takes.then(|| Room {
+        takes.then(|| FreeRoom {
             id: node.name().to_string(),
             location: location(object, pod.terms.topology.required),
             free: room(&node.free()),
@@ -127,7 +129,7 @@ fn rooms(state: &ClusterState, pod: &Pod) -> Vec<Room> {
     fits.collect()
 }
 
-/// Where a node is, to the mix.
+/// Where a node is, for the mix.
 pub(super) fn location(node: &Node, level: Option<Level>) -> Location {
     let depth = level.map_or(0, |level| usize::from(level.0) + 1);
     let path = node.topology.get(..depth).filter(|_| depth > 1);
@@ -135,17 +137,17 @@ pub(super) fn location(node: &Node, level: Option<Level>) -> Location {
         zone: node.topology.first().map(ToString::to_string).unwrap_or_default(),
         domain: path.map(|path| path.join("/")),
         capacity_type: if node.spot {
-            offering::CapacityType::Spot
+            offering::MixCapacityType::Spot
         } else {
-            offering::CapacityType::OnDemand
+            offering::MixCapacityType::OnDemand
         },
         gpu_type: node.gpu_type.as_ref().map(ToString::to_string),
     }
 }
 
-/// What there is, to the mix.
-pub(super) fn room(resources: &Resources) -> offering::Resources {
-    offering::Resources {
+/// What there is, for the mix.
+pub(super) fn room(resources: &Resources) -> offering::MixResources {
+    offering::MixResources {
         gpus: amount(resources.gpus),
         cpu_milli: amount(resources.cpu_millis),
         memory_bytes: amount(resources.memory_bytes),
@@ -154,4 +156,13 @@ pub(super) fn room(resources: &Resources) -> offering::Resources {
 
 fn amount(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
+}
+
+/// Whether a pod may be on a node, apart from room and the taint of gangs.
+pub(crate) fn admits(node: &Node, pod: &Pod) -> bool {
+    let is_ours = |key: &str| key == api_types::names::FOR_GANG_TAINT;
+    node.schedulable
+        && pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+        && pod.node_affinity.as_ref().is_none_or(|affinity| affinity.admits(node))
+        && node.repelling().all(|taint| is_ours(&taint.key) || taint.tolerated_by(&pod.tolerations))
 }

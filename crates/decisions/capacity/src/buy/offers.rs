@@ -1,21 +1,21 @@
-//! What can be had now, and the cheapest of it for one gang.
+//! What can be bought now, and the cheapest of it for one gang.
 //!
-//! **An offer of spot costs more than its price.** When it is taken back, a changeover and the work since the last save are paid
-//! for again. So it is compared by `price · (1 + rate · (boot + restore + lost work))`, with the rate at which this offer was
-//! taken back so far ([`crate::interruptions`]): gangs spread over zones and types by price and by what was learned. A gang on
-//! several offers loses all of them with one; that is not counted.
+//! **A spot offer costs more than its price.** When it is taken back, a changeover and the work since the last save
+//! are paid for again. So it is compared by `price · (1 + rate · (boot + restore + lost work))`, with the rate at
+//! which this offer was taken back so far ([`crate::interruptions`]): gangs spread over zones and types by price and
+//! by what was learned. A gang on several offers loses all of them with one; that is not counted.
 //!
-//! **Ceilings are on prices**, of whole machines and of all together: not on what is expected.
+//! **Ceilings are on prices**, of whole machines and of all together, not on expected costs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_model::{Node, Pod};
+use cluster_model::Pod;
 use jiff::Timestamp;
 
-use super::need::{Ceiling, Need, location, room};
+use super::need::{Ceiling, Need, admits, location, room};
 use super::trial::Shape;
-use crate::View;
-use crate::catalogue::{Machine, Offer, OfferKey};
+use crate::catalogue::{CatalogueMachine, Offer, OfferKey};
+use crate::claim::Purpose;
 use crate::demand::Limits;
 use crate::launches::RESTORE_SECONDS;
 use crate::memory::Memory;
@@ -23,15 +23,18 @@ use crate::mix::{self, Mix, Refusal};
 use crate::money::money;
 use crate::offering::Offering;
 use crate::reserve;
+use crate::view::View;
 
 /// See the module.
 pub(super) struct Offers<'a> {
     all: Vec<Available<'a>>,
+    memory: &'a Memory,
+    now: Timestamp,
 }
 
 struct Available<'a> {
     key: OfferKey,
-    machine: &'a Machine,
+    machine: &'a CatalogueMachine,
     offer: &'a Offer,
     /// How many are left.
     left: Option<u32>,
@@ -46,11 +49,11 @@ struct Available<'a> {
 /// Which offers are looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Among {
-    /// Those that can be had now and stay.
+    /// Those that can be bought now and stay.
     Steady,
-    /// Those that can be had now.
+    /// Those that can be bought now.
     Any,
-    /// The same, and spot that failed of late.
+    /// The same, and spot that failed recently.
     AnyIfSpotWereBack,
 }
 
@@ -59,7 +62,7 @@ pub(super) struct Quote {
     mix: Mix,
     /// What they cost, in millionths per hour.
     pub price_micros: i64,
-    /// What they are expected to cost, with what is paid for again when they are taken back.
+    /// What they are expected to cost, including what is paid for again when they are taken back.
     pub expected_micros: i64,
     pub has_spot: bool,
     pub boot_seconds: u32,
@@ -74,9 +77,9 @@ pub(super) enum Lack {
 }
 
 impl<'a> Offers<'a> {
-    /// What can be had, but for what was bought.
+    /// What can be bought, less what was bought.
     pub fn new(view: &View<'a>, memory: &'a Memory) -> Self {
-        let available = |machine: &'a Machine, offer: &'a Offer| {
+        let available = |machine: &'a CatalogueMachine, offer: &'a Offer| {
             let key = OfferKey { machine: machine.name.clone(), place: offer.place.clone() };
             let taken = view.claims.iter().filter(|claim| claim.offer == key).count();
             let taken = u32::try_from(taken).unwrap_or(u32::MAX);
@@ -93,10 +96,10 @@ impl<'a> Offers<'a> {
         let machines = view.catalogue.values();
         let all =
             machines.flat_map(|machine| machine.offers.iter().map(move |offer| available(machine, offer)));
-        Self { all: all.collect() }
+        Self { all: all.collect(), memory, now: view.now }
     }
 
-    /// The cheapest machines by what they are expected to cost; if those cost more than they may, the cheapest by price.
+    /// The cheapest machines by expected cost; if those cost more than they may, the cheapest by price.
     pub fn quote(&self, need: &Need<'_>, among: Among) -> Result<Quote, Lack> {
         let by_expectation = self.solve(need, among, true)?;
         let Some(ceiling) = need.ceiling.filter(|it| by_expectation.price_micros > it.micros) else {
@@ -110,12 +113,14 @@ impl<'a> Offers<'a> {
     }
 
     fn solve(&self, need: &Need<'_>, among: Among, by_expectation: bool) -> Result<Quote, Lack> {
-        let suits = self.all.iter().enumerate().filter(|(_, it)| it.is_among(among) && it.suits(need.lead()));
+        let suits = self.all.iter().enumerate().filter(|(_, it)| {
+            it.is_among(among) && it.suits(need.lead()) && self.left_alone(need, it).is_none()
+        });
         let offerings: Vec<Offering> =
             suits.map(|(index, it)| it.offering(index, need, by_expectation)).collect();
         let mix = mix::decide(&[need.demand()], &offerings, &need.rooms, &Limits::default());
         if let Some(refused) = mix.refused.first() {
-            return Err(Lack::Machines(self.why_not(need.lead(), among, in_words(&refused.reason))));
+            return Err(Lack::Machines(self.why_not(need, among, in_words(&refused.reason))));
         }
         let mut quote = Quote { mix, price_micros: 0, expected_micros: 0, has_spot: false, boot_seconds: 0 };
         for (it, count) in self.bought(&quote.mix) {
@@ -134,18 +139,24 @@ impl<'a> Offers<'a> {
         })
     }
 
-    /// Takes what was decided out of stock.
-    pub fn take(&mut self, need: &Need<'_>, quote: &Quote, because: &str) -> Shape {
+    /// Subtracts from the stock what was decided.
+    pub fn take(&mut self, quote: &Quote) {
+        for purchase in &quote.mix.purchases {
+            if let Some(it) =
+                purchase.offering.parse::<usize>().ok().and_then(|index| self.all.get_mut(index))
+            {
+                it.left = it.left.map(|left| left.saturating_sub(purchase.count));
+            }
+        }
+    }
+
+    /// What a gang would get.
+    pub fn shape(&self, need: &Need<'_>, quote: &Quote, because: &str) -> Shape {
         let mark = reserve::mark(need.gang);
         let (mut machines, mut nodes, mut words) = (Vec::new(), Vec::new(), Vec::new());
-        for purchase in &quote.mix.purchases {
-            let Some(it) = purchase.offering.parse::<usize>().ok().and_then(|index| self.all.get_mut(index))
-            else {
-                continue;
-            };
-            it.left = it.left.map(|left| left.saturating_sub(purchase.count));
-            words.push(format!("{} × {}", purchase.count, it.key));
-            for _ in 0..purchase.count {
+        for (it, count) in self.bought(&quote.mix) {
+            words.push(format!("{count} × {}", it.key));
+            for _ in 0..count {
                 let name = format!("{mark}-{}", nodes.len());
                 nodes.push(it.machine.node(&it.offer.place, name, &mark));
                 machines.push((it.key.clone(), it.offer.price_micros));
@@ -158,7 +169,8 @@ impl<'a> Offers<'a> {
             need.pods.len(),
             need.lead().requests.gpus,
         );
-        Shape { gang: need.gang.clone(), machines, nodes, boot_seconds: quote.boot_seconds, why }
+        let (gang, queue) = (need.gang.clone(), need.queue.clone());
+        Shape { gang, queue, machines, nodes, boot_seconds: quote.boot_seconds, why }
     }
 
     /// Offers of spot that would suit, and others.
@@ -167,21 +179,38 @@ impl<'a> Offers<'a> {
         spot.map(move |it| (&it.key, it.suits(need.lead())))
     }
 
-    /// Since when no spot that would suit was to be had: since the last of it failed for the first time.
+    /// Since when no suitable spot could be bought: since the last suitable offer failed for the first time.
     pub fn dry_since(&self, need: &Need<'_>) -> Option<Timestamp> {
         let suits = self.all.iter().filter(|it| it.is_spot() && it.suits(need.lead()));
         suits.filter_map(|it| it.failing_since).max()
     }
 
-    /// What became of spot that would suit, in words.
+    /// What happened to suitable spot, in words.
     pub fn dry(&self, need: &Need<'_>) -> Option<String> {
         self.failed(|it| it.is_spot() && it.suits(need.lead()))
     }
 
-    /// Why nothing can be had; offers that would suit and failed of late come first.
-    fn why_not(&self, lead: &Pod, among: Among, otherwise: String) -> String {
-        let failed = self.failed(|it| (among != Among::Steady || !it.is_spot()) && it.suits(lead));
-        failed.map_or(otherwise, |failed| format!("{failed}; tried again soon"))
+    /// Why an offer is not tried again for this gang now.
+    fn left_alone(&self, need: &Need<'_>, it: &Available<'_>) -> Option<&'a str> {
+        let purpose = Purpose::Gang(need.gang.clone());
+        self.memory.backoff.leaves_alone(&purpose, &it.key, self.now)
+    }
+
+    /// Why nothing can be bought; suitable offers that failed recently come first, then machines that are smaller than
+    /// their types promise.
+    fn why_not(&self, need: &Need<'_>, among: Among, otherwise: String) -> String {
+        let is_meant =
+            |it: &Available<'_>| (among != Among::Steady || !it.is_spot()) && it.suits(need.lead());
+        if let Some(failed) = self.failed(is_meant) {
+            return format!("{failed}; tried again soon");
+        }
+        let suits: Vec<&Available<'_>> = self.all.iter().filter(|it| is_meant(it)).collect();
+        let in_vain: BTreeSet<&str> = suits.iter().filter_map(|it| self.left_alone(need, it)).collect();
+        let types: BTreeMap<&str, &CatalogueMachine> =
+            suits.iter().map(|it| (&*it.machine.name, it.machine)).collect();
+        let smaller = self.memory.rooms.words(types.into_values());
+        let known: Vec<&str> = in_vain.into_iter().chain(smaller.iter().map(String::as_str)).collect();
+        if known.is_empty() { otherwise } else { known.join("; ") }
     }
 
     fn failed(&self, is_meant: impl Fn(&Available<'_>) -> bool) -> Option<String> {
@@ -205,7 +234,7 @@ impl Lack {
         match self {
             Self::Machines(why) => why.clone(),
             Self::Ceiling { ceiling: Ceiling { micros, of }, cheapest_micros } => {
-                format!("{of} is {} an hour, and {} would do", money(*micros), money(*cheapest_micros))
+                format!("{of} is {} an hour, and {} would be needed", money(*micros), money(*cheapest_micros))
             }
         }
     }
@@ -224,7 +253,7 @@ impl Available<'_> {
         }
     }
 
-    /// Whether a member may be placed on it, but for room.
+    /// Whether a member may be placed on it, apart from room.
     fn suits(&self, pod: &Pod) -> bool {
         let node = self.machine.node(&self.offer.place, "", "");
         (!self.is_spot() || pod.terms.takes_spot && pod.terms.buys_spot) && admits(&node, pod)
@@ -254,16 +283,7 @@ impl Available<'_> {
     }
 }
 
-/// Whether a pod may be on a node, but for room and the taint of gangs.
-pub(crate) fn admits(node: &Node, pod: &Pod) -> bool {
-    let is_ours = |key: &str| key == api_types::names::FOR_GANG_TAINT;
-    node.schedulable
-        && pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
-        && pod.node_affinity.as_ref().is_none_or(|affinity| affinity.admits(node))
-        && node.repelling().all(|taint| is_ours(&taint.key) || taint.tolerated_by(&pod.tolerations))
-}
-
-/// Why one gang that is asked about alone is not served.
+/// Why a gang is not served when it is the only one.
 fn in_words(refusal: &Refusal) -> String {
     match refusal {
         Refusal::NoOffering(_) => "no machine type suits even one of its members".to_owned(),

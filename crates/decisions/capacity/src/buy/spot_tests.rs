@@ -1,11 +1,10 @@
 use std::collections::BTreeMap;
 
 use api_types::machine_type::CapacityType;
-use cluster_model::{Change, ClusterState, EvictionTerms, Pod, Queue, Terms};
+use cluster_model::{ClusterChange, ClusterState, EvictionTerms, Pod, Queue, Terms};
 use placement::Policy;
 
 use super::{Bought, PATIENCE, buy};
-use crate::View;
 use crate::catalogue::{Catalogue, MICROS, OfferKey};
 use crate::memory::Memory;
 use crate::testing::{at, catalogue, gang, lose, machine, members, place, spot_machine, state};
@@ -34,7 +33,7 @@ fn due_in(seconds: i64) -> Terms {
 
 fn bought_at(second: i64, state: &ClusterState, catalogue: &Catalogue, memory: &Memory) -> Bought {
     let policy = Policy::default();
-    let view = View { state, policy: &policy, catalogue, claims: &[], now: at(second) };
+    let view = crate::testing::view(state, &policy, catalogue, &[], at(second));
     buy(&view, &BTreeMap::new(), memory)
 }
 
@@ -59,7 +58,7 @@ fn spot(zone: &str) -> OfferKey {
 fn dry(now: i64) -> Memory {
     let mut memory = Memory::default();
     for zone in ["a", "b"] {
-        memory.failed(&spot(zone), &format!("{} was not to be had", spot(zone)), at(now));
+        memory.failed(&spot(zone), &format!("{} was not available", spot(zone)), at(now));
     }
     memory
 }
@@ -81,15 +80,15 @@ fn what_costs_more_than_it_may_is_not_bought_and_the_price_that_would_do_is_said
         bought(&with(&terms), &Memory::default())
     };
     let refused = most(19_990_000, false);
-    assert_eq!(word(&refused), "its maxPrice is 19.99 an hour, and 20.00 would do");
+    assert_eq!(word(&refused), "its maxPrice is 19.99 an hour, and 20.00 would be needed");
     assert_eq!(most(20 * MICROS, false).launches.len(), 1);
     let spot_alone = most(15 * MICROS, true);
     assert_eq!(
         word(&spot_alone),
         "2 × spot h100 in a at 6.00 an hour for 2 members of 8 GPUs; nothing on demand: its maxPrice is 15.00 an hour, and \
-         20.00 would do"
+         20.00 would be needed"
     );
-    assert_eq!(word(&most(5 * MICROS, true)), "its maxPrice is 5.00 an hour, and 6.00 would do");
+    assert_eq!(word(&most(5 * MICROS, true)), "its maxPrice is 5.00 an hour, and 6.00 would be needed");
 }
 
 #[test]
@@ -99,12 +98,12 @@ fn the_lower_of_the_ceilings_of_run_and_queue_counts() {
         let above = Queue { max_price_micros: Some(queue * MICROS), ..Queue::new("above") };
         let below =
             Queue { parent: Some("above".into()), namespaces: ["team".into()].into(), ..Queue::new("queue") };
-        state.apply(Change::Queue(above));
-        state.apply(Change::Queue(below));
+        state.apply(ClusterChange::Queue(above));
+        state.apply(ClusterChange::Queue(below));
         word(&bought(&state, &Memory::default())).to_owned()
     };
-    assert_eq!(refusal(12, 15), "the maxPrice of its queue is 12.00 an hour, and 20.00 would do");
-    assert_eq!(refusal(15, 12), "its maxPrice is 12.00 an hour, and 20.00 would do");
+    assert_eq!(refusal(12, 15), "the maxPrice of its queue is 12.00 an hour, and 20.00 would be needed");
+    assert_eq!(refusal(15, 12), "its maxPrice is 12.00 an hour, and 20.00 would be needed");
 }
 
 /// On demand takes 60 s to boot and 120 s to restore; 600 s of work may be lost; a try with spot may take 2 · 60 + 90 s
@@ -139,10 +138,10 @@ fn when_spot_is_dry_a_gang_without_a_deadline_waits_for_a_while_and_then_gets_ma
     let first = bought(&state, &memory);
     assert_eq!(
         word(&first),
-        "waits for spot: spot h100 in a was not to be had; spot h100 in b was not to be had; on demand at 20.00 in 10 min"
+        "waits for spot: spot h100 in a was not available; spot h100 in b was not available; on demand at 20.00 in 10 min"
     );
     memory.remember_waits(first.waits_for_spot, &state);
-    // Spot was tried again meanwhile, and failed again.
+    // Spot was tried again in the meantime, and failed again.
     let late = NOW + PATIENCE.as_secs() - 1;
     memory.failed(&spot("a"), "no", at(late));
     memory.failed(&spot("b"), "no", at(late));
@@ -152,12 +151,12 @@ fn when_spot_is_dry_a_gang_without_a_deadline_waits_for_a_while_and_then_gets_ma
     let then = bought_at(late + 1, &state, &catalogue, &memory);
     assert_eq!(
         word(&then),
-        "2 × on-demand h100 in a at 20.00 an hour for 2 members of 8 GPUs; not spot: it was not to be had for 10 min"
+        "2 × on-demand h100 in a at 20.00 an hour for 2 members of 8 GPUs; not spot: it was not available for 10 min"
     );
-    // Also if spot seems to be there only because nobody has tried it for a while.
+    // Even if spot seems to be there only because it was not tried for a while.
     let later = bought_at(late + 3_600, &state, &catalogue, &memory);
     assert_eq!(later.launches[0].price_micros, 20 * MICROS);
-    // Whoever comes next is not bound by that.
+    // The next gang is not bound by that.
     memory.remember_waits(BTreeMap::new(), &ClusterState::default());
     let next = bought_at(late + 3_600, &state, &catalogue, &memory);
     assert_eq!(next.launches[0].price_micros, 6 * MICROS);
@@ -205,7 +204,7 @@ fn gangs_spread_by_price_and_by_how_often_spot_was_taken_back() {
 #[test]
 fn spot_that_is_taken_back_all_the_time_is_not_bought() {
     let mut memory = Memory::default();
-    // Five hours of lost work each time, for want of checkpoints.
+    // Five hours of lost work each time, without checkpoints.
     let state =
         with(&Terms { eviction: EvictionTerms::default(), time_limit_seconds: Some(36_000), ..terms() });
     let mut now = NOW;
@@ -262,7 +261,7 @@ fn room_that_is_kept_for_the_deadline_of_another_is_bought_instead() {
     for name in ["one", "two", "three"] {
         let mut there = machine("h100").node(&place("a", CapacityType::OnDemand), name, "");
         there.taints.clear();
-        state.apply(Change::Node(there));
+        state.apply(ClusterChange::Node(there));
     }
     let bought = bought_at(NOW, &state, &catalogue([machine("h100")]), &Memory::default());
     let sizes: Vec<usize> = bought.launches.iter().map(|launch| launch.machines.len()).collect();

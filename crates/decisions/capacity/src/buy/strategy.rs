@@ -1,4 +1,4 @@
-//! Spot, on demand, or wait for spot: for one gang that waits.
+//! Spot, on demand, or wait for spot: for one waiting gang.
 //!
 //! ```text
 //!   not spot: true ─────────────────────────────────────────────────► the cheapest that stays
@@ -10,19 +10,21 @@
 //!   on demand costs more than it may, or there is none ─────────────► spot, or nothing
 //! ```
 //!
-//! **The guard** is that of [`crate::spot`], with a launch as the tick: an order binds the gang until it is given up, at most
-//! `2 · boot + 60 s`, and 30 s more if it is ready and not used; if it comes, restoring takes two minutes. So spot is ordered or
-//! waited for only while `laxity ≥ (boot on demand + restore) + lost work + (2 · boot of spot + 90 s + restore)`. If the try brings
-//! nothing, the first part is left when it is given up, which is what on-demand machines take. Once a gang works on spot, laxity
-//! stays as it is: when it is taken back, the work since the last save is gone, and the first part is left. It holds as long as
-//! on-demand machines come in their boot time, and within the ceiling. `deadline_law.rs` tries to break it.
+//! **The guard** is that of [`crate::spot`], with a launch as the tick. An order binds the gang until it is given up,
+//! at most `2 · boot + 60 s`, and 30 s more if it is ready and not used; if it comes, restoring takes two minutes. So
+//! spot is ordered or waited for only while `laxity ≥ (boot on demand + restore) + lost work + (2 · boot of spot + 90
+//! s + restore)`. If the try brings nothing, the first part is left when it is given up, which is what on-demand
+//! machines take. Once a gang works on spot, laxity stays as it is: when the spot machine is taken back, the work
+//! since the last save is lost, and the first part is left. This holds as long as on-demand machines come in their
+//! boot time, and within the ceiling. `deadline_law.rs` tries to break it.
 //!
-//! **No flapping.** An offer that failed, or took a machine back, is left alone for 30 s, twice as long each further time up to
-//! 10 minutes ([`Memory::failed`]). Between spot and on demand it is the learned rate that turns the scale: with spot at a share
-//! `s` of the on-demand price, and `a` hours paid for again each time, spot is left at more than `(1/s - 1) / a` interruptions an
-//! hour: for half the price and a quarter of an hour, four. The rate is `(n + 1) / (h + 4)` after `n` in `h` hours, so that takes
-//! more than fifteen, and after them some four hours without one, or a day without evidence, to turn back. A gang that had patience
-//! once does not have it again. Leaving machines that work is [`crate::spot`]'s arithmetic, and not decided here.
+//! **No flapping.** An offer that failed, or took a machine back, is left alone for 30 s, twice as long each further
+//! time up to 10 minutes ([`Memory::failed`]). Between spot and on demand the learned rate decides. With spot at a
+//! share `s` of the on-demand price, and `a` hours paid for again each time, spot is left at more than `(1/s - 1) /
+//! a` interruptions an hour: for half the price and a quarter of an hour, four. The rate is `(n + 1) / (h + 4)` after
+//! `n` in `h` hours. So it takes more than fifteen interruptions to leave spot, and after them some four hours
+//! without one, or a day without evidence, to turn back. A gang has patience only once. Whether to leave machines
+//! that work is [`crate::spot`]'s arithmetic, and not decided here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,23 +34,25 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::need::Need;
 use super::offers::{Among, Lack, Offers, Quote};
-use crate::View;
 use crate::launches::{RESTORE_SECONDS, UNUSED_MAX, late_after};
 use crate::memory::{Memory, WaitsForSpot};
 use crate::money::money;
 use crate::spot::{
-    self, Action, History, HourlyPrice, Lifetimes, Machine, Market, Offering, Outlook, Run, Stakes, TimeLeft,
+    self, Action, HourlyPrice, Lifetimes, Market, MarketHistory, MarketOffering, OutlookStakes, RunMachine,
+    SpotOutlook, SpotRun, TimeLeft,
 };
+use crate::view::View;
 
-/// A gang without a deadline waits so long for spot that is dry: as long as the longest time between two tries of an offer.
+/// How long a gang without a deadline waits for spot that is dry: as long as the longest time between two tries of an
+/// offer.
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
-/// An outlook is good for so long: it is made in steps of several minutes.
+/// How long an outlook is valid: it is made in steps of several minutes.
 pub const OUTLOOK_GOOD: SignedDuration = SignedDuration::from_mins(1);
-/// Outlooks of one decision, at up to 20 ms each. Who gets none is decided about by price alone; the guard needs none.
+/// Outlooks of one decision, at up to 20 ms each. A gang without one is decided by price alone; the guard needs none.
 const OUTLOOKS_MAX: u32 = 8;
 
 /// What is decided about one gang.
-pub(super) enum Choice {
+pub(super) enum BuyDecision {
     /// Buy this.
     Buy { quote: Quote, why: String },
     /// There seems to be room for it.
@@ -70,22 +74,22 @@ impl<'a> Strategy<'a> {
         Self { memory, now: view.now, outlooks_left: OUTLOOKS_MAX, waits: BTreeMap::new() }
     }
 
-    /// Who waits for spot.
+    /// The gangs that wait for spot.
     pub fn into_waits(self) -> BTreeMap<GangKey, WaitsForSpot> {
         self.waits
     }
 
-    pub fn choose(&mut self, need: &Need<'_>, offers: &Offers<'_>) -> Choice {
+    pub fn choose(&mut self, need: &Need<'_>, offers: &Offers<'_>) -> BuyDecision {
         let steady = offers.quote(need, Among::Steady);
         if !need.lead().terms.buys_spot {
             return match steady {
-                Ok(quote) if quote.is_room() => Choice::Room,
-                Ok(quote) => Choice::Buy { quote, why: self.beside(need) },
-                Err(lack) => Choice::Nothing { why: lack.why() },
+                Ok(quote) if quote.is_room() => BuyDecision::Room,
+                Ok(quote) => BuyDecision::Buy { quote, why: self.beside(need) },
+                Err(lack) => BuyDecision::Nothing { why: lack.why() },
             };
         }
         match (offers.quote(need, Among::Any), steady) {
-            (Ok(best), _) if best.is_room() => Choice::Room,
+            (Ok(best), _) if best.is_room() => BuyDecision::Room,
             (Ok(best), Ok(steady)) if best.has_spot => self.spot_or_steady(need, offers, best, steady),
             (Ok(_), Ok(steady)) => match offers.quote(need, Among::AnyIfSpotWereBack) {
                 Ok(back) if back.has_spot => self.wait_or_steady(need, offers, &back, steady),
@@ -95,14 +99,20 @@ impl<'a> Strategy<'a> {
                 _ => self.on_demand(need, steady, "none costs less, with what is lost when it is taken back"),
             },
             (Ok(best), Err(lack)) => self.spot_alone(need, best, &lack),
-            (Err(lack), _) => Choice::Nothing { why: nothing(need, offers, &lack) },
+            (Err(lack), _) => BuyDecision::Nothing { why: nothing(need, offers, &lack) },
         }
     }
 
     /// Spot is there, and expected to cost less.
-    fn spot_or_steady(&mut self, need: &Need<'_>, offers: &Offers<'_>, best: Quote, steady: Quote) -> Choice {
+    fn spot_or_steady(
+        &mut self,
+        need: &Need<'_>,
+        offers: &Offers<'_>,
+        best: Quote,
+        steady: Quote,
+    ) -> BuyDecision {
         let Some(run) = self.run(need, &steady) else {
-            // What seems to be back was tried and failed for as long as it was waited for.
+            // What seems to be back was tried, and failed all the time that the gang waited for it.
             return if self.waited(need) >= PATIENCE {
                 self.on_demand(need, steady, &out_of_patience())
             } else {
@@ -133,7 +143,7 @@ impl<'a> Strategy<'a> {
         offers: &Offers<'_>,
         back: &Quote,
         steady: Quote,
-    ) -> Choice {
+    ) -> BuyDecision {
         let dry = offers.dry(need).unwrap_or_else(|| "spot is dry".to_owned());
         let Some(run) = self.run(need, &steady) else {
             let left = PATIENCE.saturating_sub(self.waited(need)).as_secs();
@@ -166,37 +176,37 @@ impl<'a> Strategy<'a> {
         }
     }
 
-    fn spot_by_price(&self, need: &Need<'_>, quote: Quote, steady: &Quote) -> Choice {
+    fn spot_by_price(&self, need: &Need<'_>, quote: Quote, steady: &Quote) -> BuyDecision {
         let micros = u64::try_from(quote.expected_micros).unwrap_or(0);
         let expected = format!("{} an hour with what it may lose", in_money(micros));
         self.spot(need, quote, steady, &expected)
     }
 
-    fn spot(&self, need: &Need<'_>, quote: Quote, steady: &Quote, expected: &str) -> Choice {
+    fn spot(&self, need: &Need<'_>, quote: Quote, steady: &Quote, expected: &str) -> BuyDecision {
         let times = self.beside(need);
         let why = format!("; on demand is {}{times}; expected {expected}", money(steady.price_micros));
-        Choice::Buy { quote, why }
+        BuyDecision::Buy { quote, why }
     }
 
-    /// There is nothing to fall back on.
-    fn spot_alone(&self, need: &Need<'_>, quote: Quote, lack: &Lack) -> Choice {
+    /// There are no on-demand machines to fall back on.
+    fn spot_alone(&self, need: &Need<'_>, quote: Quote, lack: &Lack) -> BuyDecision {
         let times = self.beside(need);
-        Choice::Buy { quote, why: format!("; nothing on demand: {}{times}", lack.why()) }
+        BuyDecision::Buy { quote, why: format!("; nothing on demand: {}{times}", lack.why()) }
     }
 
-    fn on_demand(&self, need: &Need<'_>, quote: Quote, because: &str) -> Choice {
+    fn on_demand(&self, need: &Need<'_>, quote: Quote, because: &str) -> BuyDecision {
         let times = self.beside(need);
-        Choice::Buy { quote, why: format!("; not spot: {because}{times}") }
+        BuyDecision::Buy { quote, why: format!("; not spot: {because}{times}") }
     }
 
-    fn wait(&mut self, need: &Need<'_>, because: &str, then: &str, is_asked: bool) -> Choice {
+    fn wait(&mut self, need: &Need<'_>, because: &str, then: &str, is_asked: bool) -> BuyDecision {
         let before = self.memory.waits_for_spot.get(need.gang);
         let waits = WaitsForSpot {
             since: before.map_or(self.now, |before| before.since),
             asked: if is_asked { Some(self.now) } else { before.and_then(|before| before.asked) },
         };
         self.waits.insert(need.gang.clone(), waits);
-        Choice::Nothing { why: format!("waits for spot: {because}; {then}") }
+        BuyDecision::Nothing { why: format!("waits for spot: {because}; {then}") }
     }
 
     /// How long it has waited for spot.
@@ -206,15 +216,15 @@ impl<'a> Strategy<'a> {
     }
 
     /// The gang as the market sees it, if it has a deadline.
-    fn run(&self, need: &Need<'_>, steady: &Quote) -> Option<Run> {
-        Some(Run {
+    fn run(&self, need: &Need<'_>, steady: &Quote) -> Option<SpotRun> {
+        Some(SpotRun {
             work_left_seconds: need.work_seconds,
             time_left: TimeLeft::Deadline(seconds(self.left(need)?)),
             changeover_seconds: steady.boot_seconds.saturating_add(RESTORE_SECONDS),
             lost_work_seconds_max: need.lost_seconds_max(),
-            // What costs more than it may has no quote.
+            // Machines that cost more than they may have no quote.
             ceiling: None,
-            machine: Machine::Nothing,
+            machine: RunMachine::Nothing,
         })
     }
 
@@ -239,18 +249,18 @@ impl<'a> Strategy<'a> {
         &mut self,
         need: &Need<'_>,
         offers: &Offers<'_>,
-        run: &Run,
+        run: &SpotRun,
         spot: &Quote,
         steady: &Quote,
         has_spot: bool,
-    ) -> Option<spot::Decision> {
+    ) -> Option<spot::SpotDecision> {
         self.outlooks_left = self.outlooks_left.checked_sub(1)?;
         let tick = tick_seconds(spot);
-        let stakes = Stakes {
+        let stakes = OutlookStakes {
             work_seconds: run.work_left_seconds,
             slack_seconds: seconds(run.laxity_seconds()),
             changeover_seconds: run.changeover_seconds,
-            // Who works on spot stays there: the tick is what it took to begin, and was asked for before.
+            // A gang that works on spot stays there: the tick is what it took to begin, and was checked before.
             guard_seconds: seconds(run.guard_seconds(0)),
             spot_micros: price(spot).micros(),
             on_demand_micros: price(steady).micros(),
@@ -261,10 +271,10 @@ impl<'a> Strategy<'a> {
             let sum = if suits { &mut own } else { &mut others };
             sum.add(&known);
         }
-        let outlook = Outlook::new(stakes, &own.chances(&others, stakes.step_seconds()));
+        let outlook = SpotOutlook::new(stakes, &own.chances(&others, stakes.step_seconds()));
         let dry_since = offers.dry_since(need).filter(|_| !has_spot);
         let standing = dry_since.map_or(0, |since| seconds(self.now.duration_since(since).as_secs()));
-        let offering = Offering {
+        let offering = MarketOffering {
             name: Arc::from("spot"),
             has_spot,
             spot: price(spot),
@@ -272,7 +282,7 @@ impl<'a> Strategy<'a> {
             on_demand: price(steady),
         };
         let market = Market { offerings: vec![offering], standing_seconds: standing };
-        Some(spot::decide(run, &market, &History::default(), &outlook, tick))
+        Some(spot::decide(run, &market, &MarketHistory::default(), &outlook, tick))
     }
 }
 
@@ -289,13 +299,13 @@ fn tick_seconds(quote: &Quote) -> u32 {
     seconds((late_after(quote.boot_seconds) + UNUSED_MAX).as_secs()).saturating_add(RESTORE_SECONDS)
 }
 
-fn guarded(run: &Run, tick: u32) -> String {
+fn guarded(run: &SpotRun, tick: u32) -> String {
     let (laxity, guard) = (run.laxity_seconds(), run.guard_seconds(tick));
     format!("{} to spare, and a try that fails may take {}", period(laxity.max(0)), period(guard))
 }
 
 fn out_of_patience() -> String {
-    format!("it was not to be had for {}", period(PATIENCE.as_secs()))
+    format!("it was not available for {}", period(PATIENCE.as_secs()))
 }
 
 fn price(quote: &Quote) -> HourlyPrice {

@@ -2,12 +2,11 @@ use std::collections::BTreeMap;
 
 use api_types::machine_type::CapacityType;
 use cluster_model::{
-    Amounts, Change, ClusterState, HostPort, HostPorts, Level, Node, Pod, Queue, Terms, TopologyTerms,
+    Amounts, ClusterChange, ClusterState, HostPort, HostPorts, Level, Node, Pod, Queue, Terms, TopologyTerms,
 };
 use placement::Policy;
 
 use super::{Bought, buy, nothing};
-use crate::View;
 use crate::catalogue::{Catalogue, MICROS, Offer};
 use crate::launches::UnderWay;
 use crate::memory::Memory;
@@ -24,11 +23,11 @@ fn buys_beside(
     under_way: &BTreeMap<cluster_model::GangKey, UnderWay>,
 ) -> Bought {
     let policy = Policy::default();
-    let view = View { state, policy: &policy, catalogue, claims: &[], now: at(1000) };
+    let view = crate::testing::view(state, &policy, catalogue, &[], at(1000));
     buy(&view, under_way, memory)
 }
 
-/// What is bought, for whom, and what is refused, in words.
+/// What is bought and for which gang, and what is refused, in words.
 fn words(bought: &Bought) -> Vec<String> {
     let launches = bought.launches.iter().map(|launch| format!("{}: {}", launch.key.purpose, launch.why));
     let refused = bought.refused.iter().map(|refused| format!("{} refused: {}", refused.gang, refused.why));
@@ -59,7 +58,7 @@ fn members_share_machines_and_what_is_there_is_used_first() {
     let mut state = state(members("train", 4, 4));
     let mut there = machine("h100").node(&place("a", CapacityType::OnDemand), "there", "");
     there.taints.retain(|taint| &*taint.key != api_types::names::FOR_GANG_TAINT);
-    state.apply(Change::Node(there));
+    state.apply(ClusterChange::Node(there));
     let bought = buys(&state, &catalogue, &Memory::default());
     assert_eq!(bought.launches[0].machines.len(), 1, "two members fit on the one that is there");
 }
@@ -69,7 +68,7 @@ fn nothing_is_bought_for_who_waits_for_its_quota_nor_for_one_pod() {
     let mut full = state(members("train", 3, 8));
     let quota = Amounts { gpus: [("H100".into(), 16)].into(), ..Amounts::default() };
     let queue = Queue { quota: Some(quota), namespaces: ["team".into()].into(), ..Queue::new("queue") };
-    full.apply(Change::Queue(queue));
+    full.apply(ClusterChange::Queue(queue));
     let catalogue = catalogue([machine("h100")]);
     assert_eq!(buys(&full, &catalogue, &Memory::default()), Bought::default());
     let single = state(members("single", 1, 8));
@@ -84,7 +83,7 @@ fn pools_buy_for_no_more_gangs_of_one_than_their_quota_admits() {
     let mut state = state(pods);
     let quota = Amounts { gpus: [("H100".into(), 12)].into(), ..Amounts::default() };
     let queue = Queue { quota: Some(quota), namespaces: ["team".into()].into(), ..Queue::new("queue") };
-    state.apply(Change::Queue(queue));
+    state.apply(ClusterChange::Queue(queue));
     let bought = buys(&state, &catalogue([machine("h100")]), &Memory::default());
     assert_eq!(bought.from_pools.len(), 3);
     let mut other = machine("l4");
@@ -97,11 +96,11 @@ fn a_queue_that_may_take_back_its_own_later_gets_machines_now() {
     let mut state = state(members("train", 2, 8));
     let quota = Amounts { gpus: [("H100".into(), 16)].into(), ..Amounts::default() };
     let queue = Queue { quota: Some(quota), namespaces: ["team".into()].into(), ..Queue::new("queue") };
-    state.apply(Change::Queue(queue));
+    state.apply(ClusterChange::Queue(queue));
     let mut policy = Policy::installed();
     policy.eviction.reclaim = true;
     let catalogue = catalogue([machine("h100")]);
-    let view = View { state: &state, policy: &policy, catalogue: &catalogue, claims: &[], now: at(10) };
+    let view = crate::testing::view(&state, &policy, &catalogue, &[], at(10));
     let plan = placement::plan(&mut state.clone(), &policy, at(10));
     assert!(plan.waiting[0].reasons.len() > 1, "{plan:?}");
     assert_eq!(buy(&view, &BTreeMap::new(), &Memory::default()).launches.len(), 1);
@@ -114,7 +113,7 @@ fn of_two_gangs_of_which_the_quota_admits_one_the_first_gets_machines() {
     let mut state = state(pods);
     let quota = Amounts { gpus: [("H100".into(), 16)].into(), ..Amounts::default() };
     let queue = Queue { quota: Some(quota), namespaces: ["team".into()].into(), ..Queue::new("queue") };
-    state.apply(Change::Queue(queue));
+    state.apply(ClusterChange::Queue(queue));
     let bought = buys(&state, &catalogue([machine("h100")]), &Memory::default());
     let launches: Vec<String> = bought.launches.iter().map(|launch| launch.key.purpose.to_string()).collect();
     assert_eq!(launches, ["gang team/first"]);
@@ -126,15 +125,15 @@ fn of_two_gangs_of_which_the_quota_admits_one_the_first_gets_machines() {
 fn an_offer_that_failed_is_left_alone_and_without_another_one_that_is_said() {
     let (state, mut memory) = (state(members("train", 2, 8)), Memory::default());
     let catalogue = catalogue([machine("h100")]);
-    memory.failed(&offer_key("h100", "a"), "on-demand h100 in a was not to be had", at(999));
+    memory.failed(&offer_key("h100", "a"), "on-demand h100 in a was not available", at(999));
     let bought = buys(&state, &catalogue, &memory);
     assert_eq!(
         words(&bought),
         ["gang team/train: 2 × on-demand h100 in b at 22.00 an hour for 2 members of 8 GPUs"]
     );
-    memory.failed(&offer_key("h100", "b"), "on-demand h100 in b was not to be had", at(999));
+    memory.failed(&offer_key("h100", "b"), "on-demand h100 in b was not available", at(999));
     let refused = words(&buys(&state, &catalogue, &memory));
-    let all = "team/train refused: on-demand h100 in a was not to be had; on-demand h100 in b was not to be had; \
+    let all = "team/train refused: on-demand h100 in a was not available; on-demand h100 in b was not available; \
                tried again soon";
     assert_eq!(refused, [all]);
 }
@@ -190,7 +189,7 @@ fn a_gang_whose_machines_are_on_their_way_gets_no_others_and_counts_for_its_queu
     let mut state = state(pods);
     let quota = Amounts { gpus: [("H100".into(), 16)].into(), ..Amounts::default() };
     let queue = Queue { quota: Some(quota), namespaces: ["team".into()].into(), ..Queue::new("queue") };
-    state.apply(Change::Queue(queue));
+    state.apply(ClusterChange::Queue(queue));
     let under_way = launch("first", 990, 2).under_way(at(990)).into_iter().collect();
     let bought = buys_beside(&state, &catalogue([machine("h100")]), &Memory::default(), &under_way);
     assert!(bought.launches.is_empty(), "{bought:?}");
@@ -208,18 +207,18 @@ fn room_that_only_seems_to_be_there_keeps_nobody_from_machines() {
     for name in ["one", "two"] {
         let mut there = machine("h100").node(&place("a", CapacityType::OnDemand), name, "");
         there.taints.retain(|taint| &*taint.key != api_types::names::FOR_GANG_TAINT);
-        state.apply(Change::Node(there));
+        state.apply(ClusterChange::Node(there));
     }
     let pods: Vec<Pod> =
         members("train", 2, 8).into_iter().map(|pod| Pod { host_ports: ports(), ..pod }).collect();
     for pod in &pods {
-        state.apply(Change::Pod(pod.clone()));
+        state.apply(ClusterChange::Pod(pod.clone()));
     }
     for name in ["one", "two"] {
         let key = cluster_model::PodKey::new("other", name, name);
         let mut other = Pod::new(key, cluster_model::GangKey::new("other", name));
         (other.node, other.ours, other.host_ports) = (Some(name.into()), false, ports());
-        state.apply(Change::Pod(other));
+        state.apply(ClusterChange::Pod(other));
     }
     let bought = buys(&state, &catalogue([machine("h100")]), &Memory::default());
     assert_eq!(bought.launches.len(), 1, "{bought:?}");
@@ -231,8 +230,8 @@ fn machines_of_another_gang_are_no_room() {
     let theirs = |name: &str| -> Node {
         machine("h100").node(&place("a", CapacityType::OnDemand), name, "0123456789abcdef")
     };
-    state.apply(Change::Node(theirs("one")));
-    state.apply(Change::Node(theirs("two")));
+    state.apply(ClusterChange::Node(theirs("one")));
+    state.apply(ClusterChange::Node(theirs("two")));
     let bought = buys(&state, &catalogue([machine("h100")]), &Memory::default());
     assert_eq!(bought.launches.len(), 1, "{bought:?}");
 }
@@ -254,7 +253,7 @@ fn while_orders_are_not_taken_up_nothing_is_ordered_and_who_waits_is_told() {
 fn where_nothing_can_be_bought_those_who_would_be_bought_for_are_told() {
     let pods = members("train", 2, 8).into_iter().chain(members("single", 1, 8));
     let (state, catalogue, policy) = (state(pods), catalogue([machine("h100")]), Policy::default());
-    let view = View { state: &state, policy: &policy, catalogue: &catalogue, claims: &[], now: at(1000) };
+    let view = crate::testing::view(&state, &policy, &catalogue, &[], at(1000));
     let refused = nothing(&view, "why");
     assert_eq!(refused.len(), 1, "pools buy for gangs of one: {refused:?}");
     assert_eq!((&refused[0].gang, refused[0].why.as_str()), (&gang("train"), "why"));

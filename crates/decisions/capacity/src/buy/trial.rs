@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster_model::plan::Plan;
-use cluster_model::{Change, ClusterState, GangKey, Node, Pod};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Node, Pod, QueueName};
 use jiff::{SignedDuration, Timestamp};
 use placement::Policy;
 
+use super::bought::{Bought, RefusedGang};
 use super::wanting::members;
-use super::{Bought, Refused};
-use crate::View;
 use crate::catalogue::OfferKey;
 use crate::claim::{Launch, LaunchKey, Purpose};
 use crate::launches::UnderWay;
 use crate::reserve;
+use crate::view::View;
 
 /// See the module.
 pub(super) struct Trial<'a> {
@@ -25,6 +25,7 @@ pub(super) struct Trial<'a> {
 /// What one gang would get.
 pub(super) struct Shape {
     pub gang: GangKey,
+    pub queue: Option<QueueName>,
     /// With the price of each.
     pub machines: Vec<(OfferKey, i64)>,
     /// What they would be.
@@ -46,14 +47,14 @@ impl<'a> Trial<'a> {
                 names.filter(|claim| claim.node.as_ref().is_some_and(|it| state.node_id(it).is_some()));
             let mut known: Vec<OfferKey> = known.map(|claim| claim.offer.clone()).collect();
             for (index, offer) in offers_of(launch).into_iter().enumerate() {
-                // One that is a node already is not to come.
+                // A machine that is a node already is not on its way.
                 if let Some(position) = known.iter().position(|it| *it == offer) {
                     known.swap_remove(position);
                     continue;
                 }
                 let Some(machine) = view.catalogue.get(&offer.machine) else { continue };
                 let node = machine.node(&offer.place, format!("{mark}-{index}"), &mark);
-                state.apply(Change::Node(node));
+                state.apply(ClusterChange::Node(node));
             }
             tolerate(&mut state, gang);
         }
@@ -90,19 +91,19 @@ impl<'a> Trial<'a> {
                 again.push(shape.gang);
             } else {
                 let waiting = plan.waiting.iter().find(|waiting| waiting.gang == shape.gang);
-                // Who may read this may not see the gangs of others.
+                // People who read this may not be allowed to see the gangs of others.
                 let reason =
-                    waiting.and_then(|waiting| waiting.reasons.iter().find(|it| it.gang().is_none()));
+                    waiting.and_then(|waiting| waiting.reasons.iter().find(|it| it.about().gang.is_none()));
                 let why = reason.map_or_else(|| "others come first".to_owned(), ToString::to_string);
                 let why = format!("with {} it would still wait: {why}", shape.why);
-                bought.refused.push(Refused { gang: shape.gang, why });
+                bought.refused.push(RefusedGang { gang: shape.gang, why });
             }
         }
         again
     }
 
     fn add(&mut self, shape: &Shape) {
-        shape.nodes.iter().for_each(|node| self.state.apply(Change::Node(node.clone())));
+        shape.nodes.iter().for_each(|node| self.state.apply(ClusterChange::Node(node.clone())));
         tolerate(&mut self.state, &shape.gang);
     }
 }
@@ -112,6 +113,7 @@ impl Shape {
         let boot = SignedDuration::from_secs(i64::from(self.boot_seconds));
         Launch {
             key: LaunchKey { purpose: Purpose::Gang(self.gang), number: now.as_second() },
+            queue: self.queue,
             price_micros: self.machines.iter().map(|(_, price)| price).sum(),
             machines: self.machines,
             ready_by: now.saturating_add(boot).unwrap_or(Timestamp::MAX),
@@ -131,6 +133,6 @@ fn tolerate(state: &mut ClusterState, gang: &GangKey) {
     let pods: Vec<Pod> = members(state, gang).into_iter().cloned().collect();
     for mut pod in pods {
         reserve::tolerate(&mut pod, &mark);
-        state.apply(Change::Pod(pod));
+        state.apply(ClusterChange::Pod(pod));
     }
 }

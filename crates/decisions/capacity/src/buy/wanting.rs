@@ -1,4 +1,4 @@
-//! Who waits for machines that could be bought.
+//! Gangs that wait for machines that could be bought.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,12 @@ use cluster_model::plan::{Plan, WaitReason, WaitingGang};
 use cluster_model::{ClusterState, GangKey, Pod};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Bought, Refused};
-use crate::View;
+use super::bought::{Bought, RefusedGang};
 use crate::claim::{Claim, Purpose};
 use crate::launches::UnderWay;
+use crate::view::View;
 
-/// Gangs that wait for nothing but nodes, and long enough for new ones to come first.
+/// Gangs that wait only for nodes, and long enough for new ones to come first.
 pub(super) fn wanting(
     view: &View<'_>,
     under_way: &BTreeMap<GangKey, UnderWay>,
@@ -33,7 +33,7 @@ pub(super) fn wanting(
         }
         if let Some(start) = starts.get(gang).filter(|start| **start <= ready) {
             let why = format!("it starts at about {start:.0}, before a new machine could be ready");
-            bought.refused.push(Refused { gang: gang.clone(), why });
+            bought.refused.push(RefusedGang { gang: gang.clone(), why });
             continue;
         }
         found.push(gang.clone());
@@ -47,28 +47,15 @@ pub(super) fn members<'a>(state: &'a ClusterState, gang: &GangKey) -> Vec<&'a Po
     gang.pending().map(|pod| state.pod(pod).pod()).collect()
 }
 
-/// Whether nodes are what it lacks: room, or room that is not kept for the deadline of another. That others may have to give way
-/// for it some day, or could not all be looked at, is no reason against machines that are there sooner.
+/// Whether nodes are what it lacks, or nodes not kept for the deadline of another gang. Others may have to give way
+/// for it some day, or could not all be looked at: that does not speak against machines that are there sooner.
 pub fn is_for_nodes(waiting: &WaitingGang) -> bool {
-    let lacks_nodes = |reason: &WaitReason| {
-        matches!(
-            reason,
-            WaitReason::NoSuchGpuType { .. }
-                | WaitReason::TooLargeForAnyNode { .. }
-                | WaitReason::NotEnoughGpus { .. }
-                | WaitReason::NotEnoughCpu { .. }
-                | WaitReason::NodesRefused { .. }
-                | WaitReason::NoRoomTogether { .. }
-                | WaitReason::KeepsDeadline { .. }
-        )
-    };
-    let is_beside =
-        |reason: &WaitReason| matches!(reason, WaitReason::ReclaimsAt { .. } | WaitReason::GaveUp { .. });
-    let mut reasons = waiting.reasons.iter();
-    reasons.clone().any(lacks_nodes) && reasons.all(|reason| lacks_nodes(reason) || is_beside(reason))
+    let reasons = &waiting.reasons;
+    let allows = |reason: &WaitReason| reason.is_cured_by_machines() || reason.stands_beside_machines();
+    reasons.iter().any(WaitReason::is_cured_by_machines) && reasons.iter().all(allows)
 }
 
-/// The gang of a launch that was decided in this second: another one would have its name.
+/// The gang of a launch that was decided in this second: another launch would have the same name.
 fn decided_now(claim: &Claim, now: Timestamp) -> Option<&GangKey> {
     match &claim.launch.purpose {
         Purpose::Gang(gang) if claim.launch.number >= now.as_second() => Some(gang),

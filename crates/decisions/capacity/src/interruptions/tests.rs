@@ -1,6 +1,6 @@
 use api_types::machine_type::CapacityType;
 use api_types::names::LEAVING_TAINT;
-use cluster_model::{Change, ClusterState, Pod, Taint, TaintEffect};
+use cluster_model::{ClusterChange, ClusterState, Pod, Taint, TaintEffect};
 
 use super::Interruptions;
 use crate::claim::Claim;
@@ -18,7 +18,7 @@ fn in_use() -> (ClusterState, Vec<Claim>) {
     }
     open(&mut state, &catalogue, &claims);
     for (pod, claim) in members("train", 2, 8).into_iter().zip(&claims) {
-        state.apply(Change::Pod(Pod { node: claim.node.clone(), ..pod }));
+        state.apply(ClusterChange::Pod(Pod { node: claim.node.clone(), ..pod }));
     }
     (state, claims)
 }
@@ -46,10 +46,10 @@ fn hours_without_an_interruption_make_spot_better() {
 fn machines_that_go_together_are_one_interruption_and_each_is_counted_once() {
     let ((mut state, mut claims), mut learned) = (in_use(), Interruptions::default());
     look(&mut learned, &state, &claims, 0);
-    // The first is told to go; then its claim goes; then it is gone. The second vanishes soon after.
+    // The first is told to leave; then its claim goes; then it is gone. The second vanishes soon after.
     let node = state.node_object(claims[0].node.as_ref().unwrap()).unwrap().clone();
     let leaving = Taint { key: LEAVING_TAINT.into(), value: "spot".into(), effect: TaintEffect::NoSchedule };
-    state.apply(Change::Node(cluster_model::Node { taints: vec![leaving], ..node }));
+    state.apply(ClusterChange::Node(cluster_model::Node { taints: vec![leaving], ..node }));
     assert_eq!(look(&mut learned, &state, &claims, 10), 1);
     claims[0].leaving = true;
     assert_eq!(look(&mut learned, &state, &claims, 20), 0);
@@ -65,7 +65,7 @@ fn a_machine_that_is_given_back_was_not_taken_back() {
     let ((mut state, claims), mut learned) = (in_use(), Interruptions::default());
     look(&mut learned, &state, &claims, 0);
     for pod in members("train", 2, 8) {
-        state.apply(Change::PodGone(pod.key));
+        state.apply(ClusterChange::PodGone(pod.key));
     }
     assert_eq!(look(&mut learned, &state, &claims, 10), 0, "they have no pods any more");
     assert_eq!(look(&mut learned, &state, &[], 20), 0);

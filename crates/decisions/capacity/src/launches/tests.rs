@@ -1,5 +1,5 @@
 use api_types::machine_type::CapacityType;
-use cluster_model::Change;
+use cluster_model::ClusterChange;
 
 use super::{Follow, SEEN_MAX, TAKEN_UP_MAX, UNUSED_MAX, follow, late_after};
 use crate::claim::{Claim, Launch, Purpose};
@@ -25,7 +25,7 @@ impl Story {
         Self { state: state(members("train", 2, 8)), memory, claims: claims(&launch), launch }
     }
 
-    /// The same two machines as spares, which nobody waits for.
+    /// The same two machines as spares, which no gang waits for.
     fn of_spares() -> Self {
         let mut story = Self::new();
         story.launch.key.purpose = Purpose::Spare("h100".into());
@@ -62,7 +62,7 @@ fn a_launch_goes_on_while_machines_start_and_opens_when_its_gang_has_started_on_
     assert!(ready.releases.is_empty() && ready.opens.is_empty());
     for (index, mut pod) in members("train", 2, 8).into_iter().enumerate() {
         pod.node = Some((&*story.claims[index].name).into());
-        story.state.apply(Change::Pod(pod));
+        story.state.apply(ClusterChange::Pod(pod));
     }
     let started = story.at(1061);
     assert_eq!(started.opens.len(), 2);
@@ -79,7 +79,7 @@ fn a_gang_that_starts_before_its_claims_know_their_nodes_has_started_on_them() {
     story.boot(1);
     for (index, mut pod) in members("train", 2, 8).into_iter().enumerate() {
         pod.node = Some((&*story.claims[index].name).into());
-        story.state.apply(Change::Pod(pod));
+        story.state.apply(ClusterChange::Pod(pod));
         (story.claims[index].node, story.claims[index].ready) = (None, false);
     }
     let started = story.at(1002);
@@ -96,7 +96,7 @@ fn a_machine_that_is_about_to_register_is_not_open_though_it_has_no_mark_yet() {
     for taint in &mut node.taints {
         taint.key = "karpenter.sh/unregistered".into();
     }
-    story.state.apply(Change::Node(node));
+    story.state.apply(ClusterChange::Node(node));
     assert_eq!(story.at(1002).under_way.len(), 1, "it goes on");
 }
 
@@ -110,7 +110,7 @@ fn when_one_claim_vanishes_all_are_given_back_and_its_offer_is_left_alone() {
     let mut given_back = names(&failed.releases);
     given_back.sort();
     assert_eq!(given_back, story.all_names(), "also the one that vanished: it may only be late");
-    assert!(failed.releases[0].why.contains("was not to be had"), "{failed:?}");
+    assert!(failed.releases[0].why.contains("was not available"), "{failed:?}");
     assert!(story.memory.shuns(&offer_key("h100", "a"), at(1003)).is_some());
     let again = story.at(1003);
     assert_eq!(names(&again.releases), [story.launch.claim_name(0).to_string()], "until it is gone");
@@ -128,7 +128,7 @@ fn a_launch_whose_gang_was_faster_than_giving_it_up_is_used() {
     assert_eq!(story.at(late).releases.len(), 2);
     for mut pod in members("train", 2, 8) {
         pod.node = Some((&*story.claims[0].name).into());
-        story.state.apply(Change::Pod(pod));
+        story.state.apply(ClusterChange::Pod(pod));
     }
     story.claims[1].leaving = true;
     assert_eq!(story.at(late + 1).releases.len(), 1, "one goes already, so they all were given back");
@@ -180,7 +180,7 @@ fn a_gang_that_is_no_more_or_started_elsewhere_keeps_no_machines() {
     let mut gone = Story::new();
     gone.at(1001);
     for pod in members("train", 2, 8) {
-        gone.state.apply(Change::PodGone(pod.key));
+        gone.state.apply(ClusterChange::PodGone(pod.key));
     }
     assert_eq!(names(&gone.at(1002).releases), gone.all_names());
 
@@ -188,7 +188,7 @@ fn a_gang_that_is_no_more_or_started_elsewhere_keeps_no_machines() {
     elsewhere.at(1001);
     for mut pod in members("train", 2, 8) {
         pod.node = Some("another".into());
-        elsewhere.state.apply(Change::Pod(pod));
+        elsewhere.state.apply(ClusterChange::Pod(pod));
     }
     let released = elsewhere.at(1002);
     assert_eq!(names(&released.releases), elsewhere.all_names());
@@ -272,7 +272,7 @@ fn a_launch_that_failed_is_not_counted_against_its_offer_again_while_its_claims_
         assert_eq!(story.memory.next_try(at(second)), until);
     }
     let why = story.memory.shuns(&offer_key("h100", "a"), at(1003));
-    assert_eq!(why, Some("on-demand h100 in a was not to be had"));
+    assert_eq!(why, Some("on-demand h100 in a was not available"));
     story.claims.clear();
     story.at(1004);
     assert!(story.memory.given_up.is_empty(), "nothing is left to remember");

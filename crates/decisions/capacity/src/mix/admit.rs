@@ -1,22 +1,22 @@
-//! Who is served: in order, each if it can be together with all before it.
+//! Which demands are served: in order, each if it can be together with all before it.
 //!
-//! With few gangs and offerings each question is answered by a search that mostly proves its answer. With many, all are tried at
-//! once; only if somebody is left out are they placed one after the other, in order, to see who.
+//! With few gangs and offerings each question is answered by a search that mostly proves its answer. With many, all
+//! are tried at once; only if some are left out are they placed one after the other, in order, to see which.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Market;
 use super::bound::{self, Worths};
 use super::dive::{self, Dived, Order};
-use super::explain::{self, Refusal};
 use super::keys;
+use super::market::Market;
 use super::prices;
 use super::problem::{self, Problem};
+use super::refusal::{self, Refusal};
 use super::search::{self, Found, Pass};
 use super::starts;
 use super::state::Solution;
 
-/// Those who are served, how, and those who are not.
+/// The demands that are served, how, and those that are not.
 pub struct Admitted {
     pub problem: Problem,
     pub solution: Solution,
@@ -43,11 +43,11 @@ const MORE: &[Pass] = &[
     Pass::Again { nodes_each: 3_000, nodes_max: 60_000 },
 ];
 
-/// Decides who is served.
+/// Decides which demands are served.
 pub fn admit(market: &Market) -> Admitted {
     let mut refused: BTreeMap<usize, Refusal> = BTreeMap::new();
     for index in 0..market.demands.len() {
-        if let Some(reason) = explain::never(market, index) {
+        if let Some(reason) = refusal::never(market, index) {
             refused.insert(index, reason);
         }
     }
@@ -64,7 +64,7 @@ pub fn admit(market: &Market) -> Admitted {
             return admitted(problem, &worths, solution, is_proven, refused);
         }
         let (fits, first_out) = first_that_does_not_fit(market, &served);
-        refused.insert(first_out, explain::out_of_room(market, &fits, first_out));
+        refused.insert(first_out, out_of_room(market, &fits, first_out));
     }
 }
 
@@ -96,7 +96,8 @@ fn admitted(
     Admitted { problem, solution, bound, is_best, refused }
 }
 
-/// All who are not refused and whose queue has GPUs left for them, those before counted first; the others are refused.
+/// All demands that are not refused and whose queue has GPUs left for them, earlier ones counted first; the others
+/// are refused.
 fn within_gpu_limits(market: &Market, refused: &mut BTreeMap<usize, Refusal>) -> Vec<usize> {
     refused.retain(|_, reason| !matches!(reason, Refusal::QueueGpus { .. }));
     let mut used: BTreeMap<&str, u64> = BTreeMap::new();
@@ -120,7 +121,8 @@ fn within_gpu_limits(market: &Market, refused: &mut BTreeMap<usize, Refusal>) ->
     served
 }
 
-/// The longest beginning that can be served, and who comes after it. More never fit where fewer do not, so it is found by halving.
+/// The longest beginning that can be served, and the demand after it. If fewer do not fit, more never do, so it is
+/// found by halving.
 fn first_that_does_not_fit(market: &Market, served: &[usize]) -> (Vec<usize>, usize) {
     let (mut fits, mut fails) = (0, served.len());
     while fits + 1 < fails {
@@ -134,23 +136,24 @@ fn first_that_does_not_fit(market: &Market, served: &[usize]) -> (Vec<usize>, us
     (served[..fits].to_vec(), served[fails - 1])
 }
 
-/// What the first mix costs that is within the budget; budgets of queues are as they are in the market.
-pub fn cost_to_serve(market: &Market, served: &[usize], budget: Option<u64>) -> Option<u64> {
+/// The cost of the first mix within the budget; budgets of queues are as they are in the market.
+fn cost_to_serve(market: &Market, served: &[usize], budget: Option<u64>) -> Option<u64> {
     let problem = problem::build(market, served, true);
     let worths = bound::worths(&problem, LINEAR_WORK_MAX);
     let good_enough = budget.unwrap_or(u64::MAX);
     search_all_ways(&problem, &worths, budget, good_enough).solution.map(|solution| solution.cost)
 }
 
-/// Dives until nobody is left out who was not among the first, or so often.
+/// How many dives are made until no demand is left out that was not among the first.
 const DIVES_MAX: u32 = 3;
 
 fn admit_many(market: &Market, mut refused: BTreeMap<usize, Refusal>) -> Admitted {
     let served = within_gpu_limits(market, &mut refused);
     let problem = problem::build(market, &served, false);
     let worths = prices::worths(&problem);
-    // Who is left out goes before all others the next time, in order: who is left out then, is so by those before it alone.
-    // A queue's GPUs that one of them was counted with are not given to somebody else in this decision; the next one does.
+    // Demands that are left out go before all others the next time, in order: then only those before a demand can
+    // leave it out. GPUs of a queue that one of them was counted with are not given to another demand in this
+    // decision; the next decision does that.
     let mut first = BTreeSet::new();
     let mut dived = dive::dive(&problem, &worths, Order::ByWorth, &first);
     for _ in 1..DIVES_MAX {
@@ -177,4 +180,15 @@ fn admit_many(market: &Market, mut refused: BTreeMap<usize, Refusal>) -> Admitte
     }
     let bound = worths.bound_without(&problem, &left_out);
     Admitted { is_best: solution.cost <= bound, bound: bound.min(solution.cost), problem, solution, refused }
+}
+
+/// Why a demand cannot be served after these.
+fn out_of_room(market: &Market, before: &[usize], demand: usize) -> Refusal {
+    let together: Vec<usize> = before.iter().copied().chain([demand]).collect();
+    if let Some(limit) = market.limits.budget
+        && let Some(with_it) = cost_to_serve(market, &together, None)
+    {
+        return Refusal::Budget { limit, with_it };
+    }
+    Refusal::Taken { served_before: before.len() }
 }

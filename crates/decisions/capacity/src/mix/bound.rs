@@ -1,19 +1,19 @@
 //! What members are worth, and with it the least that any mix can cost: the linear programme, by generating columns.
 //!
-//! That gang-mates must be together is left out here, which can only make the bound lower.
+//! That gang-mates must be together is ignored here, which can only make the bound lower.
 
 use super::fill::{self, Candidate, float};
 use super::master::{Column, Master};
 use super::problem::Problem;
 
-/// Micro-units are for people and ledgers; the linear programme counts in whole units, near one.
+/// Micro-units are for people and ledgers. The linear programme counts in whole units, near one.
 pub const UNIT: f64 = 1e6;
 
 /// Prices under which no machine can be filled with more worth than it costs.
 pub struct Worths {
     /// Of one member, by class.
     pub class: Vec<f64>,
-    /// On top of a machine's price, by bin: what one more of a scarce kind would save.
+    /// On top of a machine's price, by bin: what one more of a scarce machine would save.
     pub scarce: Vec<f64>,
     /// For each micro-unit of share that a side counts.
     pub side: Vec<f64>,
@@ -29,7 +29,8 @@ impl Worths {
         self.class[class] - if it.sides.is_empty() { 0.0 } else { sides * float(it.shares[bin]) }
     }
 
-    /// The bound for everybody but these items: prices are as good for fewer, only what these were worth is not paid.
+    /// The bound without these items. The prices are also valid for fewer demands; only the worth of these items is
+    /// not paid.
     pub fn bound_without(&self, problem: &Problem, items: &[usize]) -> u64 {
         let worth = |&item: &usize| {
             let it = &problem.items[item];
@@ -44,7 +45,7 @@ impl Worths {
     }
 }
 
-/// Solves the linear programme with at most so much work.
+/// Solves the linear programme with at most this much work.
 pub fn worths(problem: &Problem, work_max: u64) -> Worths {
     let mut programme = Programme::new(problem);
     programme.add_first_columns();
@@ -74,7 +75,8 @@ struct Programme<'a> {
     most_worth: Vec<f64>,
 }
 
-/// A machine holds few members, so its best contents are found in hundreds of steps; rarely more are needed to prove it.
+/// A machine holds few members, so its best contents are found in hundreds of steps; more are rarely needed to prove
+/// it.
 const FILL_STEPS_MAX: u32 = 3_000;
 
 impl<'a> Programme<'a> {
@@ -126,7 +128,7 @@ impl<'a> Programme<'a> {
         self.master.add(Column { cost: float(self.problem.bins[bin].price) / UNIT, entries });
     }
 
-    /// For each class the three kinds of machines that take it alone at the lowest price.
+    /// For each class, three kinds of machines that take it alone at the lowest price.
     fn add_first_columns(&mut self) {
         for (index, class) in self.problem.classes.iter().enumerate() {
             let alone = class.bins.iter().map(|&(bin, fitting)| {
@@ -141,7 +143,7 @@ impl<'a> Programme<'a> {
         }
     }
 
-    /// Looks for fillings that are worth more than their machine; says whether there are any.
+    /// Looks for fillings that are worth more than their machine; returns whether there are any.
     fn add_better_columns(&mut self, only_look: bool) -> bool {
         let prices: Vec<f64> = self.master.prices().to_vec();
         let machine_price = |bin: usize, rows: &[Option<usize>], problem: &Problem| {
@@ -181,7 +183,7 @@ impl<'a> Programme<'a> {
         Candidate { id: class, need: it.need, most: it.count, worth: prices[class] + side_price * share }
     }
 
-    /// Scales the prices down until they are such that no machine can be filled with more worth than it costs.
+    /// Scales the prices down until no machine can be filled with more worth than it costs.
     fn into_worths(mut self, is_exact: bool) -> Worths {
         if !is_exact {
             self.add_better_columns(true);
@@ -195,7 +197,7 @@ impl<'a> Programme<'a> {
             let most = self.most_worth[it.twins];
             let price = float(it.price) / UNIT + scarce[bin];
             if it.price == 0 && it.is_scarce {
-                // Room costs nothing, so no scale would help: it is the room that is worth more.
+                // Existing room costs nothing, so no scale would help: the room itself is worth more.
                 scarce[bin] = scarce[bin].max(most);
             } else if most > price {
                 scale = scale.max(most / price.max(1e-12));
@@ -220,7 +222,7 @@ impl<'a> Programme<'a> {
     }
 }
 
-/// The next whole micro-unit, but for what rounding may have added.
+/// The next whole micro-unit, apart from what rounding may have added.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,6 +1,7 @@
-//! Whole machines for very many gangs: each item once, on the bins that promise most, filled with what else waits. No way back.
+//! Whole machines for very many gangs: each item once, on the most promising bins, filled with other waiting items.
+//! Nothing is undone.
 //!
-//! An item costs a look at all bins and the filling of three of them; so the work grows with items times bins.
+//! An item costs a look at all bins and the filling of three of them, so the work grows with items times bins.
 
 use std::collections::BTreeSet;
 
@@ -20,24 +21,24 @@ pub enum Order {
     AsNumbered { budget: Option<u64> },
 }
 
-/// Bins that are filled to see what comes of it: so many by what they hold of the item alone, and one that is there
-/// already and costs nothing.
+/// How many bins are filled to compare the result: this many by what they hold of the item alone, and one that is
+/// there already and costs nothing.
 const PROMISING: usize = 2;
 /// Others that a machine may be filled up with; more than fit into any.
 const OTHERS_MAX: usize = 16;
 /// Others that are looked at to find those.
 const LOOKED_AT_MAX: usize = 120;
 const FILL_STEPS_MAX: u32 = 60;
-/// After so many items those without members left are taken off the list of fillers.
+/// The number of items after which those without members left are taken off the list of fillers.
 const FORGET_AFTER: u32 = 16;
 
-/// What came of it: all that could be placed, and the items that could not, as a whole.
+/// The result: everything that could be placed, and the items that could not be placed as a whole.
 pub struct Dived<'a> {
     pub state: State<'a>,
     pub left_out: Vec<usize>,
 }
 
-/// Those in `first` go before all others, as they are numbered.
+/// Items in `first` go before all others, in the order of their numbers.
 pub fn dive<'a>(
     problem: &'a Problem,
     worths: &'a Worths,
@@ -109,7 +110,7 @@ impl<'a> Dive<'a> {
         }
     }
 
-    /// Whether there are machines that do not run out, and that it can pay.
+    /// Whether there are machines that do not run out, and that it can pay for.
     fn has_choice(&self, item: usize) -> bool {
         let problem = self.state.problem;
         let it = &problem.items[item];
@@ -121,7 +122,7 @@ impl<'a> Dive<'a> {
         })
     }
 
-    /// Places all members that are left, or says that it could not.
+    /// Places all members that are left, or returns that it could not.
     fn place(&mut self, item: usize, budget: Option<u64>) -> bool {
         let together = self.state.problem.items[item].together;
         let mut bins = self.bins_for(item);
@@ -166,7 +167,8 @@ impl<'a> Dive<'a> {
         left
     }
 
-    /// Under a ceiling only machines of which each member may have its part, if they take all: then no order of buying breaks it.
+    /// Under a ceiling, keeps only machines of which each member may have its part, if they take all: then no order
+    /// of buying breaks it.
     fn keep_affordable(&self, item: usize, bins: &mut Vec<(usize, u32)>) {
         let State { problem, stock, left, side_left, .. } = &self.state;
         let class = &problem.classes[problem.items[item].class];
@@ -179,7 +181,7 @@ impl<'a> Dive<'a> {
         }
     }
 
-    /// The place where the gang alone would cost least, with what scarceness adds.
+    /// The place where the gang alone would cost least, with scarceness added.
     fn best_key(&self, item: usize, bins: &[(usize, u32)]) -> Option<u32> {
         let State { problem, worths, stock, left, .. } = &self.state;
         let it = &problem.items[item];
@@ -187,7 +189,7 @@ impl<'a> Dive<'a> {
         for &(bin, fitting) in bins {
             let Some(key) = problem.bins[bin].machine.key(it.together) else { continue };
             let fitting = fitting.min(left[item]);
-            // A part of a machine that is left can be filled up, so it is counted by its GPUs.
+            // What is left of a machine can be filled up, so it is counted by its GPUs.
             let price = worths.machine(problem, bin) / f64::from(fitting.max(1));
             by_key[key as usize].push((price, u64::from(fitting) * u64::from(stock[bin])));
         }
@@ -209,7 +211,7 @@ impl<'a> Dive<'a> {
             let mut filling = fill::best_with_first(capacity, self.candidates(item, bin), FILL_STEPS_MAX);
             let mut copies = self.state.copies(bin, &filling.contents);
             if copies == 0 {
-                // Somebody's ceiling is too low for that: the item alone.
+                // Some ceiling is too low for that: the item alone.
                 let alone = vec![self.state.candidate(item, bin)];
                 filling = fill::best_with_first(capacity, alone, FILL_STEPS_MAX);
                 while copies == 0 && filling.contents[0].1 > 1 {
@@ -241,7 +243,7 @@ impl<'a> Dive<'a> {
         promising
     }
 
-    /// The item, and others that may be in that bin and fit beside one of its members.
+    /// The item, and others that may be in that bin and fit together with one of its members.
     fn candidates(&self, item: usize, bin: usize) -> Vec<Candidate> {
         let State { problem, left, .. } = &self.state;
         let first = self.state.candidate(item, bin);
@@ -258,7 +260,7 @@ impl<'a> Dive<'a> {
             if !class.sides.is_empty() || !fill::fits(class.need, 1, room) || !class.allowed[bin] {
                 continue;
             }
-            // A gang that is nowhere yet is not drawn to a place by room for a part of it, nor to one that may be sold out.
+            // A gang without a place is not drawn to one by room for a part of it, or to one that may be sold out.
             let is_open =
                 problem.items[other].together != Together::Anywhere && self.state.key[other].is_none();
             let may_be_here = if is_open {
@@ -276,7 +278,7 @@ impl<'a> Dive<'a> {
         candidates
     }
 
-    /// Takes out the machines that were chosen for this item, and its members where they only filled others up.
+    /// Takes out the machines that were chosen for this item, and its members that only filled others up.
     fn leave_out(&mut self, item: usize, machines_before: usize) {
         self.is_out[item] = true;
         self.fillers.clone_from(&self.all_fillers);
@@ -292,7 +294,7 @@ impl<'a> Dive<'a> {
     }
 }
 
-/// What so many members cost where they cost least, of places with a price each and room for so many; `None` if there is no room
+/// What this many members cost at the cheapest of some places, each with a price and room; `None` if there is no room
 /// for all.
 fn cost_of_places(mut places: Vec<(f64, u64)>, members: u32) -> Option<f64> {
     let by_price = |a: &(f64, u64), b: &(f64, u64)| a.0.total_cmp(&b.0);

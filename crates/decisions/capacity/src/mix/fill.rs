@@ -10,14 +10,14 @@ pub struct Candidate {
     pub worth: f64,
 }
 
-/// Contents of one machine: how many of which candidate, and what they are worth together.
+/// Contents of one machine: how many of each candidate, and what they are worth together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filling {
     pub contents: Vec<(usize, u32)>,
     pub worth: f64,
 }
 
-/// Whether contents that leave this room are to be looked at as they are.
+/// Whether contents that leave this room are to be considered as they are.
 pub type IsFull<'a> = dyn Fn(&[(usize, u32)], [u64; 3]) -> bool + 'a;
 
 /// What the best contents are worth, or at most are if the search was cut short.
@@ -26,7 +26,7 @@ pub struct Best {
     pub worth_at_most: f64,
 }
 
-/// The contents of the largest worth, by branch and bound with at most so many steps.
+/// The contents of the largest worth, by branch and bound with at most this many steps.
 pub fn best(capacity: [u64; 3], mut candidates: Vec<Candidate>, steps_max: u32) -> Best {
     candidates.retain(|it| it.worth > 0.0 && it.most > 0);
     sort_by_density(capacity, &mut candidates);
@@ -52,7 +52,8 @@ pub fn best_with_first(capacity: [u64; 3], mut candidates: Vec<Candidate>, steps
     filling
 }
 
-/// All contents with the first candidate in them, worth more than `worth_min`, that `is_full` accepts; at most so many steps. Says whether these are all.
+/// All contents with the first candidate in them, worth more than `worth_min`, that `is_full` accepts; at most this
+/// many steps. Returns whether these are all.
 pub fn all(
     capacity: [u64; 3],
     candidates: &[Candidate],
@@ -203,19 +204,19 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How many members of this need the room takes.
+/// How many members of this need fit into the room.
 pub fn fitting(need: [u64; 3], room: [u64; 3]) -> u32 {
     let by_resource = |at: usize| room[at].checked_div(need[at]).unwrap_or(u64::MAX);
     let count = (0..3).map(by_resource).min().unwrap_or(0);
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Whether the room takes so many members of this need.
+/// Whether this many members of this need fit into the room.
 pub fn fits(need: [u64; 3], count: u32, room: [u64; 3]) -> bool {
     need.iter().zip(room).all(|(need, room)| need.saturating_mul(u64::from(count)) <= room)
 }
 
-/// The room that so many of them leave.
+/// The room that this many of them leave.
 pub fn less(room: [u64; 3], need: [u64; 3], count: u32) -> [u64; 3] {
     std::array::from_fn(|at| room[at] - need[at] * u64::from(count))
 }

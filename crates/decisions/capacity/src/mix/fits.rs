@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use crate::demand::{Demand, Together};
-use crate::offering::{CapacityType, Location, Offering, Resources, Room};
+use crate::offering::{FreeRoom, Location, MixCapacityType, MixResources, Offering};
 
 /// Why a member cannot be on a machine, the first that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Misfit {
     GpuType,
     Zone,
-    CapacityType,
+    MixCapacityType,
     Domain,
     Size,
     BootTime,
@@ -20,30 +20,30 @@ pub enum Misfit {
 
 /// The verdicts: offerings first, then rooms.
 pub struct Fits {
-    machines: Vec<Machine>,
+    machines: Vec<NumberedMachine>,
     verdicts: Vec<Option<Misfit>>,
 }
 
 /// Where a machine is, in numbers.
 #[derive(Clone, Copy)]
-pub struct Machine {
+pub struct NumberedMachine {
     pub zone: u32,
     pub domain: Option<u32>,
     gpu_type: Option<u32>,
-    capacity_type: CapacityType,
-    room: Resources,
+    capacity_type: MixCapacityType,
+    room: MixResources,
     boot_seconds: u32,
     /// `None` for a room.
     price: Option<u64>,
 }
 
 impl Fits {
-    pub fn new(demands: &[&Demand], offerings: &[&Offering], rooms: &[&Room]) -> Self {
+    pub fn new(demands: &[&Demand], offerings: &[&Offering], rooms: &[&FreeRoom]) -> Self {
         let mut names = Names::default();
         let offerings =
             offerings.iter().map(|it| (&it.location, it.machine, it.boot_seconds, Some(it.price_per_hour)));
         let rooms = rooms.iter().map(|it| (&it.location, it.free, it.ready_in_seconds, None));
-        let machines: Vec<Machine> = offerings
+        let machines: Vec<NumberedMachine> = offerings
             .chain(rooms)
             .map(|(location, room, boot_seconds, price)| names.machine(location, room, boot_seconds, price))
             .collect();
@@ -51,7 +51,7 @@ impl Fits {
         for demand in demands {
             let types = chosen(&names.gpu_types, &demand.gpu_types);
             let zones = chosen(&names.zones, &demand.zones);
-            let capacity_types = [CapacityType::Spot, CapacityType::OnDemand]
+            let capacity_types = [MixCapacityType::Spot, MixCapacityType::OnDemand]
                 .map(|it| demand.capacity_types.is_empty() || demand.capacity_types.contains(&it));
             verdicts.extend(machines.iter().map(|machine| {
                 let type_fits = demand.member.gpus == 0
@@ -61,7 +61,7 @@ impl Fits {
                 } else if !zones[machine.zone as usize] {
                     Some(Misfit::Zone)
                 } else if !capacity_types[machine.capacity_type as usize] {
-                    Some(Misfit::CapacityType)
+                    Some(Misfit::MixCapacityType)
                 } else if together(demand) == Together::OneDomain && machine.domain.is_none() {
                     Some(Misfit::Domain)
                 } else if !demand.member.fits(machine.room) {
@@ -80,7 +80,7 @@ impl Fits {
     }
 
     /// All machines: offerings first, then rooms.
-    pub fn machines(&self) -> &[Machine] {
+    pub fn machines(&self) -> &[NumberedMachine] {
         &self.machines
     }
 
@@ -95,8 +95,8 @@ impl Fits {
     }
 }
 
-impl Machine {
-    /// What must be the same for gang-mates; `None` if no gang that is to be together so can be here.
+impl NumberedMachine {
+    /// What must be the same for gang-mates; `None` if no gang that must be together in this way can be here.
     pub fn key(&self, together: Together) -> Option<u32> {
         match together {
             Together::Anywhere => Some(0),
@@ -122,11 +122,11 @@ impl<'a> Names<'a> {
     fn machine(
         &mut self,
         location: &'a Location,
-        room: Resources,
+        room: MixResources,
         boot_seconds: u32,
         price: Option<u64>,
-    ) -> Machine {
-        Machine {
+    ) -> NumberedMachine {
+        NumberedMachine {
             zone: number(&mut self.zones, &location.zone),
             domain: location.domain.as_deref().map(|domain| number(&mut self.domains, domain)),
             gpu_type: location.gpu_type.as_deref().map(|gpu_type| number(&mut self.gpu_types, gpu_type)),
@@ -143,7 +143,7 @@ fn number<'a>(numbers: &mut BTreeMap<&'a str, u32>, name: &'a str) -> u32 {
     *numbers.entry(name).or_insert(next)
 }
 
-/// By number: whether that name will do. Any will if none is wished.
+/// By number: whether that name is acceptable. Any is if none is wished for.
 fn chosen(numbers: &BTreeMap<&str, u32>, wished: &[String]) -> Vec<bool> {
     let mut chosen = vec![wished.is_empty(); numbers.len()];
     for name in wished {

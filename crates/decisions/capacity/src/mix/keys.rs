@@ -1,5 +1,5 @@
-//! Where gangs that must be together go, decided first where that is what keeps the bound low: the linear programme spreads such a
-//! gang over many places, so each of its places is tried, the one with the lowest bound first.
+//! Where gangs that must be together go. This is decided first if it keeps the bound low: the linear programme
+//! spreads such a gang over many places, so each of its places is tried, the one with the lowest bound first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -35,7 +35,7 @@ pub fn are_open(problem: &Problem) -> bool {
     problem.items.iter().any(|item| item.together != Together::Anywhere)
 }
 
-/// Looks for something cheaper than what is known, or than `cost_max`.
+/// Looks for a mix cheaper than what is known, or than `cost_max`.
 pub fn search(problem: &Problem, known: Option<Solution>, cost_max: Option<u64>, good_enough: u64) -> Found {
     let worths = bound::worths(problem, LINEAR_WORK_MAX);
     let mut best = known;
@@ -85,7 +85,7 @@ fn widest_open(node: &Node) -> Option<usize> {
         .max_by(|&a, &b| worth(a).total_cmp(&worth(b)).then(b.cmp(&a)))
 }
 
-/// Places with room for the whole gang, if nobody else wanted it.
+/// Places with room for the whole gang, if no other demand wanted it.
 fn keys_of(problem: &Problem, item: usize) -> Vec<u32> {
     let it = &problem.items[item];
     let class = &problem.classes[it.class];

@@ -7,7 +7,7 @@
 //!   side:      Σ shares of members          ≤ ceiling or budget
 //! ```
 //!
-//! Only its prices (duals) are used, and they are checked by whoever uses them: a numerical slip costs quality, not truth.
+//! Only its prices (duals) are used, and every user checks them: a numerical slip costs quality, not truth.
 
 /// One way to fill one machine: entries by row.
 pub struct Column {
@@ -15,7 +15,7 @@ pub struct Column {
     pub entries: Vec<(usize, f64)>,
 }
 
-/// Rows below `covers` are to be reached, the others not to be passed.
+/// Rows below `covers` must be reached, the others must not be passed.
 pub struct Master {
     rows: usize,
     covers: usize,
@@ -23,7 +23,7 @@ pub struct Master {
     in_basis: Vec<bool>,
     /// By row: a column, or the row's own slack.
     basis: Vec<Basic>,
-    /// How much there is of what is in the basis.
+    /// The amount of each entry of the basis.
     level: Vec<f64>,
     /// Row by row.
     inverse: Vec<f64>,
@@ -35,9 +35,9 @@ pub struct Master {
 #[derive(Clone, Copy, PartialEq)]
 enum Basic {
     Column(usize),
-    /// What is missing in a row that is to be reached, or left in one that is not to be passed.
+    /// What is missing in a row that must be reached, or left in one that must not be passed.
     Gap,
-    /// What is too much in a row that is to be reached.
+    /// What is too much in a row that must be reached.
     Surplus(usize),
 }
 
@@ -56,7 +56,7 @@ impl Master {
             if row < covers {
                 prices[row] = missing_price;
             }
-            // Ties between rows make the method go in circles; different small shifts leave none. Prices stay right.
+            // Ties between rows make the method go in circles; different small shifts break them. Prices stay right.
             shift = (shift * 1.618) % 1e-5 + 1e-7;
             level[row] += shift;
         }
@@ -73,7 +73,7 @@ impl Master {
         }
     }
 
-    /// Takes another way to fill a machine into account.
+    /// Adds another way to fill a machine.
     pub fn add(&mut self, column: Column) {
         self.columns.push(column);
         self.in_basis.push(false);
@@ -84,7 +84,7 @@ impl Master {
         &self.prices
     }
 
-    /// Improves until no known column helps, or the work is over the bound; says whether it came to an end.
+    /// Improves until no known column helps, or the work exceeds the bound; returns whether it came to an end.
     pub fn solve(&mut self, work_max: u64) -> bool {
         while self.work < work_max {
             let Some((entering, reduced)) = self.entering() else { return true };

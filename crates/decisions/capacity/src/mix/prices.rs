@@ -1,20 +1,20 @@
-//! What members are worth where there are too many kinds of them for the linear programme over fillings: machines are taken as
-//! divisible, and each kind has a price for each resource, which rises where more is wanted than there is.
+//! What members are worth if there are too many kinds of them for the linear programme over fillings. Machines are
+//! taken as divisible, and each kind has a price for each resource, which rises if more is wanted than there is.
 //!
 //! ```text
 //!   each class goes where it costs least ─► what is used up of which machine ─► its scarce resource is priced higher,
 //!          ▲                                                                    and the machine itself if it is sold out
-//!          └──────────────────────────────── so many rounds ◄───────────────────────────────┘
+//!          └──────────────────────────────── several rounds ◄──────────────────────────────┘
 //! ```
 //!
-//! Whatever the prices are, they give a bound: the resources of a machine together are priced as the machine, so no contents are
-//! worth more. The best bound of all rounds is kept, with its prices.
+//! Any prices give a bound: the resources of a machine together cost as much as the machine, so no contents are worth
+//! more. The best bound of all rounds is kept, with its prices.
 
 use super::bound::{Worths, whole_above};
 use super::fill::float;
 use super::problem::{Class, Problem};
 
-/// Rounds in which every bin is looked at, and rounds after each of them in which only those that were cheapest then are.
+/// Rounds in which every bin is considered, and rounds after each of them with only the bins that were cheapest then.
 const WIDE_ROUNDS: u32 = 6;
 const NARROW_ROUNDS: u32 = 14;
 const CHEAPEST: usize = 12;
@@ -33,7 +33,7 @@ struct Choices {
     used: Vec<[f64; 3]>,
 }
 
-/// Ceilings of gangs and budgets of queues are left out, which can only make the bound lower.
+/// Ceilings of gangs and budgets of queues are ignored, which can only make the bound lower.
 pub fn worths(problem: &Problem) -> Worths {
     let only = |at: usize| std::array::from_fn(|other| if other == at { 1.0 } else { 0.0 });
     let mut prices = Prices {
@@ -66,14 +66,14 @@ fn cost(need: [f64; 3], unit: &[f64; 3]) -> f64 {
 
 fn cheapest(class: &Class, unit: &[[f64; 3]]) -> Vec<usize> {
     let need = class.need.map(float);
-    // Costs are not negative, so their bits are in their order, and compare faster.
+    // Costs are not negative, so their bits have the same order, and compare faster.
     let bits = |bin: usize| cost(need, &unit[bin]).to_bits();
     let mut costs: Vec<(u64, usize)> = class.bins.iter().map(|&(bin, _)| (bits(bin), bin)).collect();
     if costs.len() > CHEAPEST {
         costs.select_nth_unstable(CHEAPEST);
         costs.truncate(CHEAPEST);
     }
-    // As they come, and not sorted: of twins that cost the same, classes had better not all choose the same.
+    // In the order found, and not sorted: if twins cost the same, classes should not all choose the same one.
     costs.into_iter().map(|(_, bin)| bin).collect()
 }
 
@@ -125,7 +125,7 @@ impl Prices {
     }
 
     fn follow(&mut self, problem: &Problem, used: &[[f64; 3]], round: f64) {
-        // Steps that become smaller, but whose sum has no bound, come to the best prices.
+        // Steps that become smaller, with an unbounded sum, converge to the best prices.
         let step = 0.5 / (1.0 + (3.0 * round).sqrt());
         let dearest = problem.bins.iter().map(|bin| bin.price).max().unwrap_or(0);
         for (index, bin) in problem.bins.iter().enumerate() {
@@ -138,7 +138,7 @@ impl Prices {
                 }
             }
             if bin.is_scarce {
-                // Room has no price of its own to go by: what its GPUs would cost elsewhere is of the order of this.
+                // Existing room has no price of its own. What its GPUs would cost elsewhere is of this order.
                 let scale = if bin.price > 0 { float(bin.price) } else { float(dearest) / 4.0 };
                 let wanted = (machines[most] / f64::from(bin.stock.max(1)) - 1.0).clamp(-1.0, 1.0);
                 self.scarce[index] = (self.scarce[index] + 0.5 * step * scale * wanted).max(0.0);

@@ -1,12 +1,12 @@
-//! The demands that are to be served, the offerings and the rooms, as numbers: what is alike is counted, not listed.
+//! The demands to serve, the offerings and the rooms, as numbers: equal ones are counted, not listed.
 
 use std::collections::BTreeMap;
 
-use super::Market;
 use super::fill;
-use super::fits::{Machine, together};
+use super::fits::{NumberedMachine, together};
+use super::market::Market;
 use crate::demand::{Demand, Together, share_price};
-use crate::offering::{Location, Resources};
+use crate::offering::{Location, MixResources};
 
 /// Machines of one kind: of one offering, or rooms that are alike.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub struct Bin {
     /// Whether the stock may run out at all.
     pub is_scarce: bool,
     /// Where they are.
-    pub machine: Machine,
+    pub machine: NumberedMachine,
     pub source: Source,
     /// Bins of one twin group have the same room, and take the same members for the same share.
     pub twins: usize,
@@ -32,7 +32,7 @@ pub enum Source {
     Rooms(Vec<usize>),
 }
 
-/// Members that are alike but for where their gang-mates are.
+/// Members that differ at most in where their gang-mates are.
 #[derive(Clone)]
 pub struct Class {
     pub need: [u64; 3],
@@ -77,7 +77,7 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
     let Market { demands, limits, .. } = market;
     let members: u32 = served.iter().map(|&index| demands[index].members).fold(0, u32::saturating_add);
     let mut bins = bins_of(market, members);
-    // Few machines are of a size of their own, and divisions take their time.
+    // Few machines have a size of their own, and divisions are slow.
     let mut capacities: BTreeMap<[u64; 3], usize> = bins.iter().map(|bin| (bin.capacity, 0)).collect();
     for (number, capacity) in capacities.values_mut().enumerate() {
         *capacity = number;
@@ -100,7 +100,7 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
         let dearest = shares.iter().max().copied().unwrap_or(0);
         let at_most = dearest.saturating_mul(u64::from(demand.members));
         let mut own_sides = Vec::new();
-        // A ceiling that no placement can reach is none.
+        // A ceiling that no placement can reach does not count.
         if let Some(limit) = demand.gang_ceiling.filter(|&ceiling| at_most > ceiling) {
             own_sides.push(sides.len());
             sides.push(Side { limit });
@@ -138,14 +138,14 @@ pub fn build(market: &Market, served: &[usize], merge: bool) -> Problem {
         }
         items.push(Item { class, count: demand.members, together, demands: vec![index] });
     }
-    // Only the linear programme asks for twins, and where nothing is merged there is none.
+    // Only the linear programme needs twins, and without merging there is no such programme.
     if merge {
         mark_twins(&mut bins, &classes);
     }
     Problem { bins, classes, items, sides, budget: limits.budget }
 }
 
-/// The same, but for one gang whose place is decided now.
+/// The same, except that the place of one gang is decided now.
 pub fn with_place(problem: &Problem, item: usize, key: u32) -> Problem {
     let mut problem = problem.clone();
     let Item { class, count, together, .. } = problem.items[item];
@@ -164,13 +164,13 @@ pub fn with_place(problem: &Problem, item: usize, key: u32) -> Problem {
 
 fn share(demand: &Demand, bin: &Bin) -> u64 {
     let [gpus, cpu_milli, memory_bytes] = bin.capacity;
-    share_price(bin.price, Resources { gpus, cpu_milli, memory_bytes }, demand.member)
+    share_price(bin.price, MixResources { gpus, cpu_milli, memory_bytes }, demand.member)
 }
 
 fn bins_of(market: &Market, members: u32) -> Vec<Bin> {
     let machines = market.fits.machines();
     let mut bins: Vec<Bin> = Vec::new();
-    let mut alike: BTreeMap<(&Location, Resources, u32), usize> = BTreeMap::new();
+    let mut alike: BTreeMap<(&Location, MixResources, u32), usize> = BTreeMap::new();
     for (index, room) in market.rooms.iter().enumerate() {
         let bin = *alike.entry((&room.location, room.free, room.ready_in_seconds)).or_insert(bins.len());
         if let Some(Bin { source: Source::Rooms(rooms), stock, .. }) = bins.get_mut(bin) {

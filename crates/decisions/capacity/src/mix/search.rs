@@ -1,9 +1,9 @@
-//! From worths to whole machines, where there are few enough: the first item that is not covered decides which machine comes
-//! next, filled with what else still waits.
+//! From worths to whole machines, if there are few enough: the first item that is not covered decides which machine
+//! comes next, filled with other waiting items.
 //!
-//! First straight down, with the best machine each time; then with a few choices each time; then two to four machines of
-//! what was found are thrown away and chosen anew; then with all choices that could still lead to something cheaper, which
-//! proves the best if it comes to its end. Each has a bound on its steps.
+//! First straight down, with the best machine each time; then with a few choices each time. Then two to four of the
+//! machines found are thrown away and chosen again. Last, all choices that could still lead to a lower cost are
+//! tried, which proves the best if it comes to its end. Each has a bound on its steps.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::state::{Filled, Solution, State};
 use crate::demand::Together;
 
-/// What a search came to.
+/// The result of a search.
 pub struct Found {
     pub solution: Option<Solution>,
     /// Nothing cheaper exists, or nothing at all.
@@ -23,9 +23,10 @@ pub struct Found {
 /// One way to look, with a bound on its steps.
 #[derive(Clone, Copy)]
 pub enum Pass {
-    /// So many choices each time, of the best filling of each bin; if it is one, as many machines at once as can be alike.
+    /// This many choices each time, of the best filling of each bin; with one choice, as many equal machines at once
+    /// as possible.
     Few { choices: usize, nodes_max: u32 },
-    /// Parts of what was found are chosen anew: so many nodes for each, and for all.
+    /// Parts of what was found are chosen again: a number of nodes for each part, and for all.
     Again { nodes_each: u32, nodes_max: u32 },
     /// All choices that could be better than what is known.
     All { nodes_max: u32 },
@@ -74,22 +75,22 @@ struct Search<'a> {
     /// Items, those worth most first: the hardest to place.
     order: Vec<usize>,
     best: Option<Solution>,
-    /// What a solution must cost less than.
+    /// The cost that a solution must be below.
     below: f64,
     nodes_left: u32,
     seen: HashMap<Vec<u32>, u64>,
 }
 
-struct Choice {
+struct FillingChoice {
     bin: usize,
     filling: Filling,
     loss: f64,
 }
 
-/// Contents of one machine are looked at in at most so many steps.
+/// The most steps in which contents of one machine are searched.
 const BEST_STEPS_MAX: u32 = 400;
 const ALL_STEPS_MAX: u32 = 20_000;
-/// Of these machines, those with the largest loss, parts are chosen anew, as long as there are nodes left for it.
+/// How many machines, those with the largest loss, have parts chosen again while nodes are left for it.
 const AGAIN_MACHINES_MAX: usize = 40;
 
 impl<'a> Search<'a> {
@@ -116,7 +117,7 @@ impl<'a> Search<'a> {
         self.best.as_ref().is_some_and(|best| best.cost <= enough)
     }
 
-    /// Says whether everything that the choices leave open was looked at.
+    /// Returns whether everything that the choices leave open was searched.
     fn go(&mut self, few: Option<usize>) -> bool {
         if self.is_done() {
             return true;
@@ -132,7 +133,7 @@ impl<'a> Search<'a> {
             }
             return true;
         };
-        // Costs are whole: what is not lower by one is not lower.
+        // Costs are whole: a cost must be lower by at least one.
         let slack = self.below - float(self.state.cost) - self.state.rest - 1.0 + 1e-3;
         if slack < 0.0 || (few.is_none() && self.was_here_for_less()) {
             return true;
@@ -148,7 +149,7 @@ impl<'a> Search<'a> {
                 .then(a.bin.cmp(&b.bin))
         });
         choices.truncate(few.unwrap_or(usize::MAX));
-        for Choice { bin, filling: Filling { contents, .. }, .. } in choices {
+        for FillingChoice { bin, filling: Filling { contents, .. }, .. } in choices {
             let copies = if few == Some(1) { self.state.copies(bin, &contents) } else { 1 };
             self.state.apply(Filled { bin, contents, copies });
             complete &= self.go(few);
@@ -192,7 +193,7 @@ impl<'a> Search<'a> {
     }
 
     /// The best filling of each bin that takes the item.
-    fn best_choices(&self, item: usize) -> Vec<Choice> {
+    fn best_choices(&self, item: usize) -> Vec<FillingChoice> {
         let mut choices = Vec::new();
         for bin in self.bins_for(item) {
             let candidates = self.candidates(item, bin);
@@ -203,8 +204,8 @@ impl<'a> Search<'a> {
         choices
     }
 
-    /// All fillings with the item that could lead to something cheaper, and whether these are all of them.
-    fn all_choices(&self, item: usize, slack: f64) -> (Vec<Choice>, bool) {
+    /// All fillings with the item that could lead to a lower cost, and whether these are all of them.
+    fn all_choices(&self, item: usize, slack: f64) -> (Vec<FillingChoice>, bool) {
         let (mut choices, mut complete) = (Vec::new(), true);
         for bin in self.bins_for(item) {
             let candidates = self.candidates(item, bin);
@@ -221,8 +222,9 @@ impl<'a> Search<'a> {
         (choices, complete)
     }
 
-    /// Whoever could as well be here as elsewhere must be here: without such, fewer fillings are left and none is missed. Not so
-    /// for gangs that may yet be at another place, and where a ceiling counts what this machine costs.
+    /// A member that could be here as well as elsewhere must be here: then there are fewer fillings, and none is
+    /// missed. This does not hold for gangs that may yet be at another place, or if a ceiling counts what this
+    /// machine costs.
     fn is_full(&self, candidates: &[Candidate], contents: &[(usize, u32)], room: [u64; 3]) -> bool {
         candidates.iter().all(|it| {
             let item = &self.state.problem.items[it.id];
@@ -235,9 +237,9 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn add_choice(&self, bin: usize, filling: Filling, choices: &mut Vec<Choice>) {
+    fn add_choice(&self, bin: usize, filling: Filling, choices: &mut Vec<FillingChoice>) {
         if self.state.copies(bin, &filling.contents) > 0 {
-            choices.push(Choice { bin, loss: self.state.loss(bin, filling.worth), filling });
+            choices.push(FillingChoice { bin, loss: self.state.loss(bin, filling.worth), filling });
         }
     }
 
@@ -273,7 +275,8 @@ impl<'a> Search<'a> {
                 if *nodes_left == 0 {
                     return false;
                 }
-                // Nothing to win that is not lost now. What follows until the one before the last moves loses even less.
+                // There is nothing to gain that is not lost now. What follows until the one before the last moves
+                // loses even less.
                 if loss < 1.0 {
                     places[size - 1] = first;
                 } else if self.choose_anew(&places, nodes_each, nodes_left) {

@@ -1,5 +1,6 @@
-//! From many starts, where one search did not come to its end: each with worths that are a little off, so that it begins with
-//! other machines, and then made better by the true ones. The numbers come from fixed seeds: the same market, the same mix.
+//! From many starts, if one search did not come to its end: each start has worths that are a little off, so that it
+//! begins with other machines, and then improves by the true worths. The numbers come from fixed seeds: the same
+//! market gives the same mix.
 
 use seeded_random::Random;
 

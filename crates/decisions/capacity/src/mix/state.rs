@@ -1,4 +1,4 @@
-//! Machines that are chosen so far, and what is left: for searches, which put machines in and take them out again.
+//! The machines chosen so far, and what is left: for searches, which put machines in and take them out again.
 
 use super::bound::Worths;
 use super::fill::{Candidate, float};
@@ -26,7 +26,7 @@ pub struct State<'a> {
     pub worths: &'a Worths,
     /// Members that are nowhere, by item.
     pub left: Vec<u32>,
-    /// Where an item's gang is, as long as one of its members is somewhere.
+    /// Where an item's gang is, as long as one of its members has a machine.
     pub key: Vec<Option<u32>>,
     pub stock: Vec<u32>,
     pub side_left: Vec<u64>,
@@ -124,7 +124,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// How many members the machines there could hold, if nobody else wanted them.
+    /// How many members the machines there could hold, if no other demand wanted them.
     pub fn places(&self, item: usize, key: u32) -> u64 {
         let it = &self.problem.items[item];
         let class = &self.problem.classes[it.class];
@@ -148,7 +148,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// How many such machines can be had and filled.
+    /// How many such machines can be bought and filled.
     pub fn copies(&self, bin: usize, contents: &[(usize, u32)]) -> u32 {
         let by_items = contents.iter().map(|&(item, count)| self.left[item] / count).min();
         let mut copies = by_items.unwrap_or(0).min(self.stock[bin]);
@@ -160,7 +160,7 @@ impl<'a> State<'a> {
         copies
     }
 
-    /// How much more such machines cost than the bound says, for each unit that they are good for.
+    /// How much more such machines cost than the bound says, for each unit that they hold.
     pub fn loss(&self, bin: usize, worth: f64) -> f64 {
         (self.worths.machine(self.problem, bin) - worth) / worth.max(1e-3)
     }

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use cluster_model::ClusterState;
 
-use super::movers::Candidate;
-use super::worth::Stakes;
-use super::{Alternative, in_words, to_spot};
-use crate::View;
+use super::alternative::{Alternative, in_words};
+use super::candidate::Candidate;
+use super::to_spot;
+use super::worth::MoveStakes;
 use crate::buy::buy;
 use crate::claim::Purpose;
 use crate::launches::RESTORE_SECONDS;
 use crate::memory::Memory;
+use crate::view::View;
 
-/// What would be bought for it, asked of who buys, on a copy of the state in which it waits.
+/// What `buy` would buy for it, on a copy of the state in which it waits.
 pub(super) fn offer(
     view: &View<'_>,
     memory: &Memory,
@@ -27,7 +28,7 @@ pub(super) fn offer(
     let boot_seconds = launch.ready_by.as_second() - view.now.as_second();
     let has_spot = launch.machines.iter().any(|(offer, _)| offer.place.is_spot());
     let seconds = if has_spot { to_spot::seconds(view, memory, &launch)? } else { i64::MAX };
-    let stakes = Stakes {
+    let stakes = MoveStakes {
         old_micros: candidate.old_micros,
         new_micros: launch.price_micros,
         seconds: seconds.min(mover.seconds_left),

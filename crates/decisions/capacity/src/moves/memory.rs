@@ -1,34 +1,26 @@
-//! What is remembered of moves. A new leader begins with nothing: what keeps it from moving a run again at once is that a gang
-//! must have run for a while.
+//! What is remembered about moves. A new leader begins with nothing. Still it does not move a run again at once,
+//! because a gang must have run for a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cluster_model::{ClusterState, Gang, Pod};
+use cluster_model::{ClusterState, Gang};
 use jiff::{SignedDuration, Timestamp};
 
-use super::movers::Candidate;
-use crate::View;
+use super::candidate::Candidate;
+pub use super::line::{Lineage, line};
 use crate::idle::is_empty;
 use crate::launches::Release;
+use crate::view::View;
 
-/// Between two looks for somebody to move.
+/// The time between two looks for a gang to move.
 const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(15);
-/// After its first move a run is left alone for so long; twice as long after each further one …
+/// How long a run is left alone after its first move; twice as long after each further one …
 const AGAIN_FIRST: SignedDuration = SignedDuration::from_mins(30);
 /// … up to this.
 const AGAIN_MOST: SignedDuration = SignedDuration::from_hours(8);
-/// Then its moves are forgotten.
+/// The time after which its moves are forgotten.
 const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_hours(24);
-
-/// What outlives a gang: the namespace, and the run that it is an attempt of, or else its own name.
-pub type Line = (Arc<str>, Arc<str>);
-
-/// The line of a gang, by one of its pods.
-pub fn line(pod: &Pod) -> Line {
-    let run = pod.run.as_ref().map(|run| Arc::from(format!("run/{run}")));
-    (Arc::clone(&pod.gang.namespace), run.unwrap_or_else(|| Arc::clone(&pod.gang.name)))
-}
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +28,7 @@ pub struct Moves {
     looked: Option<Timestamp>,
     /// When candidates were last tried, by their first claim and how many machines they would leave.
     tried: BTreeMap<(Arc<str>, usize), Timestamp>,
-    moved: BTreeMap<Line, Times>,
+    moved: BTreeMap<Lineage, Times>,
     under_way: Option<UnderWay>,
 }
 
@@ -50,7 +42,7 @@ struct Times {
 /// The last move, until it is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct UnderWay {
-    lines: Vec<Line>,
+    lines: Vec<Lineage>,
     /// Claims of the machines that they leave.
     left: BTreeSet<Arc<str>>,
     /// What is not done by then never will be.
@@ -64,7 +56,7 @@ impl Moves {
     }
 
     /// Whether a run may be moved, as far as its last moves go.
-    pub fn may_move(&self, line: &Line, now: Timestamp) -> bool {
+    pub fn may_move(&self, line: &Lineage, now: Timestamp) -> bool {
         let again = |times: &Times| {
             let wait = AGAIN_FIRST * 2_i32.pow(times.count.clamp(1, 8) - 1);
             after(times.last, wait.min(AGAIN_MOST)) <= now
@@ -82,12 +74,12 @@ impl Moves {
             claim: Arc::clone(&claim.name),
             node: claim.node.clone(),
             given_up: None,
-            why: "whoever was on it has moved".to_owned(),
+            why: "the gangs on it have moved".to_owned(),
         });
         release.collect()
     }
 
-    /// Whether it is time for a look, which is noted.
+    /// Whether it is time for a look; the look is recorded.
     pub(super) fn looks_now(&mut self, now: Timestamp) -> bool {
         let is_due = self.looked.is_none_or(|at| after(at, LOOK_EVERY) <= now);
         let looks = is_due && self.under_way.is_none();
@@ -97,7 +89,7 @@ impl Moves {
         looks
     }
 
-    /// Puts those first that were tried longest ago; of equals, who could save most.
+    /// Puts first those that were tried longest ago; among equals, those that could save most.
     pub(super) fn retry_in_turn(&mut self, candidates: &mut [Candidate<'_>]) {
         let there: BTreeSet<_> = candidates.iter().map(key).collect();
         self.tried.retain(|tried, _| there.contains(tried));
@@ -111,10 +103,10 @@ impl Moves {
         self.tried.insert(key(candidate), now);
     }
 
-    /// A move is decided.
+    /// Records that a move is decided.
     pub(super) fn begin(
         &mut self,
-        lines: Vec<Line>,
+        lines: Vec<Lineage>,
         left: BTreeSet<Arc<str>>,
         now: Timestamp,
         patience: SignedDuration,
@@ -128,7 +120,7 @@ impl Moves {
 }
 
 impl UnderWay {
-    /// Whether all run again, and all machines that they left are gone; or it was long enough.
+    /// Whether all run again, and all machines that they left are gone; or enough time has passed.
     fn is_over(&self, view: &View<'_>) -> bool {
         let is_left = view.claims.iter().any(|claim| self.left.contains(&claim.name) && !claim.leaving);
         self.until <= view.now || !is_left && self.lines.iter().all(|line| runs(view.state, line))
@@ -136,7 +128,7 @@ impl UnderWay {
 }
 
 /// Whether all of a run's members have a node.
-fn runs(state: &ClusterState, run: &Line) -> bool {
+fn runs(state: &ClusterState, run: &Lineage) -> bool {
     let is_whole = |gang: &Gang| gang.bound() > 0 && gang.pending().len() == 0;
     state.gangs().any(|(_, gang)| is_whole(gang) && line(state.pod(gang.lead()).pod()) == *run)
 }

@@ -1,60 +1,28 @@
-//! Who may be moved at all, off which machines, and what it would lose.
+//! Which gangs may be moved at all, off which machines, and what they would lose.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster_model::{ClusterState, Gang, GangKey, NodeName, Place, Pod, Terms};
 use jiff::{SignedDuration, Timestamp};
 
-use super::memory::{Line, line};
-use super::price_now;
-use crate::View;
+use super::alternative::price_now;
+use super::candidate::{Candidate, Mover};
+use super::line::line;
 use crate::claim::Claim;
 use crate::launches::late_after;
 use crate::memory::Memory;
 use crate::reserve;
-use crate::spot::{Machine, Run, TimeLeft};
+use crate::spot::{RunMachine, SpotRun, TimeLeft};
+use crate::view::View;
 
-/// So many gangs leave one machine at most: each loses something, and all must find room at the same time.
+/// The most gangs that leave one machine: each loses something, and all must find room at the same time.
 const GANGS_MAX: usize = 4;
-/// Nobody is expected to go on for longer than this: prices of the day after tomorrow are nobody's to know.
+/// No gang is expected to go on for longer than this: nobody knows the prices of the day after tomorrow.
 const SECONDS_LEFT_MAX: i64 = 24 * 3600;
-/// A deadline is looked at so often, at least.
+/// The longest time between two checks of a deadline.
 const TICK_SECONDS: u32 = 60;
 
-/// Gangs that could leave machines.
-pub(super) struct Candidate<'a> {
-    pub movers: Vec<Mover<'a>>,
-    /// The machines that would go.
-    pub leaves: Vec<&'a Claim>,
-    /// What those cost, in millionths per hour.
-    pub old_micros: i64,
-    /// What all bought machines cost that the gangs are on, gone or not.
-    pub used_micros: i64,
-    /// The longest boot time of the machines that would go.
-    pub boot_seconds: u32,
-    /// Whether other machines may be bought instead: for one gang that is alone on all of its machines.
-    pub may_buy: bool,
-}
-
-/// A gang that may be moved.
-#[derive(Clone)]
-pub(super) struct Mover<'a> {
-    pub gang: &'a GangKey,
-    pub line: Line,
-    pub pods: Vec<&'a Pod>,
-    pub nodes: BTreeSet<&'a NodeName>,
-    started: Timestamp,
-    /// How long it is expected to go on.
-    pub seconds_left: i64,
-    /// Until its time limit ends it.
-    limit_seconds_left: Option<i64>,
-    /// Since it last saved its state.
-    unsaved_seconds: i64,
-    grace_seconds: i64,
-    deadline: Option<Timestamp>,
-}
-
-/// All candidates, and the machines that were bought and are in use or could be, by their nodes.
+/// All candidates, and the bought machines that are in use or could be, by their nodes.
 pub(super) fn candidates<'a>(
     view: &View<'a>,
     memory: &Memory,
@@ -132,7 +100,7 @@ impl<'a> Candidate<'a> {
 }
 
 impl<'a> Mover<'a> {
-    /// A gang that runs whole, saves its state, comes back, and that nobody protects.
+    /// A gang that runs whole, saves its state and comes back, if nothing protects it.
     fn read(view: &View<'a>, key: &'a GangKey, waiting: &BTreeSet<String>) -> Option<Self> {
         let (state, now) = (view.state, view.now);
         let gang = state.gang(key)?;
@@ -143,7 +111,7 @@ impl<'a> Mover<'a> {
         let saves = lead.terms.eviction.checkpoints && !lead.terms.eviction.never;
         let is_left_alone = gang.is_leaving() || gang.ended() > 0 || gang.held() > 0;
         let deadline = lead.terms.deadline;
-        // How much is left to do of a run without a limit is a guess, and no deadline is kept by guesses.
+        // The work left of a run without a limit is a guess, and guesses keep no deadline.
         let is_reckoned = deadline.is_none() || lead.terms.time_limit_seconds.is_some();
         let comes_back = pods.iter().all(|pod| pod.comes_back);
         if !runs || !saves || is_left_alone || !is_reckoned || !comes_back {
@@ -180,17 +148,17 @@ impl<'a> Mover<'a> {
         self.grace_seconds + self.unsaved_seconds
     }
 
-    /// Whether it ends in time though it moves, and then still has what the guard of spot asks for.
+    /// Whether it ends in time although it moves, and then still has what the guard of spot asks for.
     pub fn keeps_deadline(&self, changeover_seconds: i64, now: Timestamp) -> bool {
         let Some(deadline) = self.deadline else { return true };
         let bounded = |seconds: i64| u32::try_from(seconds.max(0)).unwrap_or(u32::MAX);
-        let run = Run {
+        let run = SpotRun {
             work_left_seconds: bounded(self.limit_seconds_left.unwrap_or(i64::MAX)),
             time_left: TimeLeft::Deadline(bounded(deadline.as_second() - now.as_second())),
             changeover_seconds: bounded(changeover_seconds),
             lost_work_seconds_max: bounded(self.lost_seconds()),
             ceiling: None,
-            machine: Machine::Nothing,
+            machine: RunMachine::Nothing,
         };
         let after = run.laxity_seconds() - changeover_seconds - self.lost_seconds();
         after >= run.guard_seconds(TICK_SECONDS)
@@ -212,7 +180,7 @@ fn limit_seconds_left(state: &ClusterState, gang: &Gang, started: Timestamp, now
     Some((started.as_second() + i64::from(limit) - now.as_second()).max(0))
 }
 
-/// A machine that is open to everybody, ready, and of no launch that goes on.
+/// A machine that is open to all gangs, ready, and of no launch under way.
 fn is_settled(state: &ClusterState, claim: &Claim, memory: &Memory) -> bool {
     let node = claim.node.as_ref().and_then(|name| state.node_object(name));
     let is_of_launch = memory.ordered.contains_key(&claim.launch) || memory.given_up.contains(&claim.launch);
@@ -235,7 +203,7 @@ fn queue_of(state: &ClusterState, pod: &Pod) -> Option<String> {
     state.queue_of(pod).ok().map(ToString::to_string)
 }
 
-/// Whether every budget lets as many go as it covers.
+/// Whether every budget lets as many pods leave as it covers.
 fn budgets_allow(state: &ClusterState, pods: &[&Pod]) -> bool {
     state.budgets().all(|budget| {
         let covered = pods.iter().filter(|pod| budget.covers(pod)).count();

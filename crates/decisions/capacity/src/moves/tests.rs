@@ -3,26 +3,26 @@ use std::sync::Arc;
 use api_types::machine_type::CapacityType;
 use api_types::names::NODE_POOL_LABEL;
 use cluster_model::{
-    Budget, BudgetCounts, BudgetKey, Change, ClusterState, EvictionTerms, Node, Pod, Selector, Terms,
+    Budget, BudgetCounts, BudgetKey, ClusterChange, ClusterState, EvictionTerms, Node, Pod, Selector, Terms,
 };
 use jiff::Timestamp;
 use placement::Policy;
 
 use super::movers::candidates;
 use super::{Moving, moves};
-use crate::View;
 use crate::catalogue::{Catalogue, MICROS, Offer, OfferKey};
 use crate::claim::Claim;
 use crate::memory::Memory;
 use crate::testing::{
     at, boot, catalogue, claims, gang, launch, machine, members, names, open, place, state,
 };
+use crate::view::View;
 
 const STARTED: i64 = 1_100;
-/// Long after the start, so that everybody has settled: a boot of 60 s makes that three minutes.
+/// Long after the start, so that all gangs have settled: a boot of 60 s makes that three minutes.
 const NOW: i64 = 2_000;
 
-/// A cluster in which everything is bought, and what is remembered.
+/// A cluster in which everything was bought, and what is remembered.
 struct World {
     state: ClusterState,
     catalogue: Catalogue,
@@ -38,7 +38,7 @@ impl World {
         Self { state: state([]), catalogue, claims: Vec::new(), memory: Memory::default() }
     }
 
-    /// Machines in zone a at 10 an hour, open to everybody; their nodes have the claims' names.
+    /// Machines in zone a at 10 an hour, open to all gangs; their nodes have the claims' names.
     fn buy(&mut self, name: &str, count: usize) -> Vec<Arc<str>> {
         let mut bought = claims(&launch(name, 1_000, count));
         for claim in &mut bought {
@@ -54,19 +54,19 @@ impl World {
     fn run(&mut self, pods: Vec<Pod>, nodes: &[Arc<str>]) {
         for (index, pod) in pods.into_iter().enumerate() {
             let node = Some((&*nodes[index % nodes.len()]).into());
-            self.state.apply(Change::Pod(Pod { node, started: Some(at(STARTED)), ..pod }));
+            self.state.apply(ClusterChange::Pod(Pod { node, started: Some(at(STARTED)), ..pod }));
         }
     }
 
     fn end(&mut self, name: &str, count: u32) {
         for pod in members(name, count, 8) {
-            self.state.apply(Change::PodGone(pod.key));
+            self.state.apply(ClusterChange::PodGone(pod.key));
         }
     }
 
     fn view<'a>(&'a self, policy: &'a Policy, second: i64) -> View<'a> {
         let Self { state, catalogue, claims, .. } = self;
-        View { state, policy, catalogue, claims, now: at(second) }
+        crate::testing::view(state, policy, catalogue, claims, at(second))
     }
 
     fn look(&mut self, second: i64) -> Moving {
@@ -76,7 +76,7 @@ impl World {
         moving
     }
 
-    /// Who moves, and why.
+    /// Which gangs move, and why.
     fn words(&mut self, second: i64) -> Vec<String> {
         let moves = self.look(second).moves;
         moves.iter().map(|it| format!("{}: {}", it.gangs[0], it.why)).collect()
@@ -108,7 +108,7 @@ fn with(pods: Vec<Pod>, terms: &Terms) -> Vec<Pod> {
     pods.into_iter().map(of_run).collect()
 }
 
-/// A gang of two on two on-demand machines, with these terms, while spot costs so much.
+/// A gang of two on two on-demand machines, with these terms, while spot costs this much.
 fn on_demand(terms: &Terms, price: i64) -> World {
     let mut world = World::new(&[spot(price)]);
     let nodes = world.buy("train", 2);
@@ -150,7 +150,7 @@ fn nobody_moves_who_cannot_save_or_come_back_or_is_protected_or_does_not_take_sp
     stays.run(pods.into_iter().map(|pod| Pod { comes_back: false, ..pod }).collect(), &nodes);
     assert_eq!(stays.words(NOW), [""; 0], "nobody would make it anew");
     let mut budget = on_demand(&saves, 3);
-    budget.state.apply(Change::Budget(Budget {
+    budget.state.apply(ClusterChange::Budget(Budget {
         key: BudgetKey { namespace: "team".into(), name: "one".into() },
         selector: Some(Selector::default()),
         allowed: 1,
@@ -221,7 +221,7 @@ fn nobody_moves_towards_a_deadline_that_would_come_too_near() {
         found[0].movers[0].keeps_deadline(180, at(NOW))
     };
     assert!(!keeps(NOW + needed - 1) && keeps(NOW + needed));
-    // Who buys looks further ahead: a launch of spot that fails takes its time, and work since a save may be lost.
+    // `buy` looks further ahead: a launch of spot that fails takes its time, and work since a save may be lost.
     assert_eq!(on_demand(&by(NOW + needed), 3).words(NOW), [""; 0]);
     assert_eq!(on_demand(&by(NOW + 3 * needed), 3).words(NOW).len(), 1);
     let unknown = Terms { time_limit_seconds: None, ..by(NOW + 100_000) };
@@ -232,7 +232,7 @@ fn nobody_moves_towards_a_deadline_that_would_come_too_near() {
 fn prices_that_swing_to_and_fro_move_a_run_ever_less_often() {
     let mut world = on_demand(&saving(), 3);
     let mut moved_at = Vec::new();
-    // For a day: whatever it is on, the other is far cheaper, and it has always just saved.
+    // For a day: wherever it is, the other is far cheaper, and it has always just saved.
     for second in (NOW..NOW + 24 * 3600).step_by(20) {
         let saved = |pod: Pod| Pod { checkpointed: Some(at(second)), ..pod };
         let nodes: Vec<Arc<str>> = world.claims.iter().map(|claim| claim.name.clone()).collect();
@@ -250,18 +250,12 @@ fn prices_that_swing_to_and_fro_move_a_run_ever_less_often() {
 fn who_waits_in_the_same_queue_keeps_others_where_they_are() {
     let mut world = on_demand(&saving(), 3);
     for pod in members("waits", 1, 16) {
-        world.state.apply(Change::Pod(pod));
+        world.state.apply(ClusterChange::Pod(pod));
     }
     assert_eq!(world.words(NOW), [""; 0]);
     let policy = Policy::default();
     let mut world = on_demand(&saving(), 3);
-    let view = View {
-        state: &world.state,
-        policy: &policy,
-        catalogue: &world.catalogue,
-        claims: &world.claims,
-        now: at(NOW),
-    };
+    let view = crate::testing::view(&world.state, &policy, &world.catalogue, &world.claims, at(NOW));
     assert!(moves(&view, false, &mut world.memory).moves.is_empty(), "machines are on their way");
 }
 
@@ -339,7 +333,7 @@ fn a_machine_is_emptied_only_if_all_on_it_can_go_and_the_room_elsewhere_lasts() 
         let other = world.claims.remove(0).name;
         let mut node = world.state.node_object(&(&*other).into()).expect("it is there").clone();
         node.labels.insert(NODE_POOL_LABEL.into(), "any".into());
-        world.state.apply(Change::Node(node));
+        world.state.apply(ClusterChange::Node(node));
         world.words(NOW).len()
     };
     assert_eq!([of_pool(400), of_pool(430)], [0, 1], "a pool's machines go when they are empty, too");
@@ -364,13 +358,7 @@ fn a_machine_that_is_left_is_nobodys_spare() {
     world.catalogue.get_mut("h100").unwrap().spares = 1;
     world.buy("spare", 1);
     let (policy, now): (_, Timestamp) = (Policy::default(), at(NOW + 1));
-    let view = View {
-        state: &world.state,
-        policy: &policy,
-        catalogue: &world.catalogue,
-        claims: &world.claims,
-        now,
-    };
+    let view = crate::testing::view(&world.state, &policy, &world.catalogue, &world.claims, now);
     let decision = crate::decide(&view, &mut world.memory);
     assert_eq!(names(&decision.releases), [world.claims[0].name.to_string()]);
     assert!(decision.launches.is_empty(), "the other one is the spare");
@@ -384,7 +372,7 @@ fn a_machine_that_is_closed_is_nobodys_spare_and_is_replaced_when_it_has_gone() 
     let node = world.state.node_object(&(&*machines[0]).into()).expect("it is there").clone();
     let policy = Policy::default();
     for takes_pods in [true, false] {
-        world.state.apply(Change::Node(Node { schedulable: takes_pods, ..node.clone() }));
+        world.state.apply(ClusterChange::Node(Node { schedulable: takes_pods, ..node.clone() }));
         let mut memory = Memory::default();
         crate::decide(&world.view(&policy, NOW), &mut memory);
         let decision = crate::decide(&world.view(&policy, NOW + 3_600), &mut memory);

@@ -1,16 +1,16 @@
-//! Back to spot, or to other spot: only where it stands, and only for as long as spot lasts.
+//! Back to spot, or to other spot: only where spot lasts, and only for as long as it does.
 
 use jiff::Timestamp;
 
-use crate::View;
 use crate::claim::Launch;
 use crate::launches::late_after;
 use crate::memory::Memory;
 use crate::spot::lifetimes::PRIOR_UP_SECONDS;
+use crate::view::View;
 
-/// For how long a launch of spot machines is good; `None` if one of them was refused of late. After a failure as much time must
-/// have passed as a launch may take, and as it was dry before: leaving on-demand machines for spot that is still dry costs two
-/// changeovers for nothing.
+/// For how long a launch of spot machines is valid; `None` if one of them was refused recently. After a failure, the
+/// time of a launch must have passed, and as much time as it was dry before: to leave on-demand machines for spot
+/// that is still dry costs two changeovers for nothing.
 pub(super) fn seconds(view: &View<'_>, memory: &Memory, launch: &Launch) -> Option<i64> {
     let stands = launch.machines.iter().filter(|(offer, _)| offer.place.is_spot()).all(|(offer, _)| {
         let boot = view.catalogue.get(&offer.machine).map_or(0, |machine| machine.boot_seconds);
@@ -20,6 +20,6 @@ pub(super) fn seconds(view: &View<'_>, memory: &Memory, launch: &Launch) -> Opti
         };
         memory.last_failure(offer).is_none_or(stands)
     });
-    // Nobody has seen it for long.
+    // It was not seen for long.
     stands.then_some(i64::from(PRIOR_UP_SECONDS))
 }

@@ -1,4 +1,4 @@
-//! Gangs for which there is room on other machines, which stay anyhow: theirs can go.
+//! Gangs for which there is room on other machines that stay in any case: their own can go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,15 +6,16 @@ use api_types::names::NODE_POOL_LABEL;
 use cluster_model::plan::GangPlacement;
 use cluster_model::{GangKey, NodeName};
 
-use super::movers::{Candidate, gangs_on, seconds_left};
-use super::worth::Stakes;
-use super::{Alternative, in_words};
-use crate::View;
+use super::alternative::{Alternative, in_words};
+use super::candidate::Candidate;
+use super::movers::{gangs_on, seconds_left};
+use super::worth::MoveStakes;
 use crate::claim::Claim;
 use crate::launches::RESTORE_SECONDS;
+use crate::view::View;
 
-/// What is saved if all of them go where the planner would put them. It lasts for as long as they go on, and the machines
-/// that they go to would have stayed anyhow.
+/// What is saved if all of them go where the planner would put them. It lasts for as long as they go on, and the
+/// machines that they go to would have stayed in any case.
 pub(super) fn offer(
     view: &View<'_>,
     candidate: &Candidate<'_>,
@@ -31,7 +32,7 @@ pub(super) fn offer(
         placements.iter().flat_map(|it| &it.members).map(|member| &member.node).collect();
     let stay = nodes.iter().filter(|node| bought.contains_key(*node) || is_of_pool(view, node));
     let stays = stay.map(|node| stays_for(view, node)).min().unwrap_or(i64::MAX);
-    let stakes = Stakes {
+    let stakes = MoveStakes {
         old_micros: candidate.old_micros,
         new_micros: 0,
         seconds: goes_on.min(stays),
@@ -44,14 +45,14 @@ pub(super) fn offer(
     Some(Alternative { stakes, words })
 }
 
-/// Whether a pool of Karpenter's bought the node: it goes when it is empty, as ours do. Pods of others may keep it for longer,
-/// which is not relied on.
+/// Whether a pool of Karpenter's bought the node: it goes when it is empty, as ours do. Other pods may keep it for
+/// longer, which is not relied on.
 fn is_of_pool(view: &View<'_>, node: &NodeName) -> bool {
     view.state.node_object(node).is_some_and(|node| node.labels.contains_key(NODE_POOL_LABEL))
 }
 
-/// How long a machine stays if nobody moves: until the last who is on it is expected to end. One that nobody is on is about to
-/// go, or is a spare.
+/// How long a machine stays if nothing moves: until the last gang on it is expected to end. An empty machine is about
+/// to go, or is a spare.
 fn stays_for(view: &View<'_>, node: &NodeName) -> i64 {
     let gangs = gangs_on(view.state, node).into_iter().filter_map(|gang| view.state.gang(gang));
     gangs.map(|gang| seconds_left(view.state, gang, view.now)).max().unwrap_or(0)

@@ -6,31 +6,31 @@
 //!   it pays if gain > 2 × cost
 //! ```
 //!
-//! The factor is the hysteresis. Prices that swing to and fro are followed only by swings that pay the way there and the way
-//! back. Work since the last save is counted though a run that is told to go saves before it leaves: if it cannot, this
-//! is what is lost.
+//! The factor is the hysteresis. Prices that swing to and fro are followed only if a swing pays for the way there and
+//! the way back. Work since the last save is counted although a run that is told to leave saves first: if it cannot,
+//! this is what is lost.
 
 use std::fmt;
 
 use crate::catalogue::MICROS;
 use crate::money::money;
 
-/// A move pays if it gains so many times what it costs.
+/// How many times its cost a move must gain.
 pub const GAIN_TIMES: i64 = 2;
 
-/// Amounts are told in hundredths.
+/// Amounts are given in hundredths.
 const TOLD_MICROS: i64 = MICROS / 100;
 
 /// What is at stake. Prices are in millionths per hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stakes {
+pub struct MoveStakes {
     /// Of the machines that go.
     pub old_micros: i64,
     /// Of those that come.
     pub new_micros: i64,
-    /// For how long the difference is expected to hold.
+    /// For how long the difference is expected to last.
     pub seconds: i64,
-    /// From machines, or none, to work that goes on.
+    /// The time from machines, or none, until work continues.
     pub changeover_seconds: i64,
     /// At what price that time is counted.
     pub changeover_micros: i64,
@@ -52,8 +52,8 @@ pub struct Worth {
 }
 
 impl Worth {
-    /// Reckons.
-    pub fn of(stakes: &Stakes) -> Self {
+    /// Computes it.
+    pub fn of(stakes: &MoveStakes) -> Self {
         let gain_micros = for_time(stakes.old_micros.saturating_sub(stakes.new_micros), stakes.seconds);
         let changeover = for_time(stakes.changeover_micros, stakes.changeover_seconds);
         let lost = for_time(stakes.lost_micros, stakes.lost_seconds);
@@ -81,12 +81,12 @@ fn for_time(micros_per_hour: i64, seconds: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stakes, Worth};
+    use super::{MoveStakes, Worth};
     use crate::catalogue::MICROS;
 
     fn worth(new: i64, seconds: i64, lost_seconds: i64) -> Worth {
         let old_micros = 20 * MICROS;
-        Worth::of(&Stakes {
+        Worth::of(&MoveStakes {
             old_micros,
             new_micros: new * MICROS,
             seconds,

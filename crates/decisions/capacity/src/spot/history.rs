@@ -1,35 +1,35 @@
-//! Looks at a market, one after the other, and what they teach. Only the past: who looks, tells.
+//! Looks at a market, one after the other, and what they teach. Only the past: the caller reports what it saw.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::lifetimes::Lifetimes;
 
-/// After a longer time without a look nobody knows what happened between, and a standing's age begins anew.
+/// After a longer time without a look, nobody knows what happened between, and the age of a standing begins again.
 const GAP_SECONDS_MAX: u32 = 3_600;
 
 /// What was seen of a market: each offering by itself, and whether there was any spot at all.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct History {
+pub struct MarketHistory {
     looked_at: Option<i64>,
     any: Seen,
     offerings: BTreeMap<Arc<str>, Seen>,
 }
 
-/// What was seen of one.
+/// What was seen of one offering.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Seen {
     lifetimes: Lifetimes,
-    standing: Option<Standing>,
+    standing: Option<SpotStanding>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Standing {
+struct SpotStanding {
     is_up: bool,
     since: i64,
 }
 
-impl History {
+impl MarketHistory {
     /// Takes in a look: which offerings had spot at a time, in seconds since any beginning. Looks go forward in time.
     pub fn look<'a>(&mut self, at: i64, spot: impl IntoIterator<Item = (&'a Arc<str>, bool)>) {
         let elapsed = self.looked_at.and_then(|before| u32::try_from(at - before).ok()).filter(|it| *it > 0);
@@ -41,7 +41,7 @@ impl History {
                 self.offerings.insert((*name).clone(), Seen::default());
             }
             let Some(seen) = self.offerings.get_mut(*name) else { continue };
-            if let (Some(elapsed), Some(Standing { is_up: true, .. })) = (elapsed, seen.standing) {
+            if let (Some(elapsed), Some(SpotStanding { is_up: true, .. })) = (elapsed, seen.standing) {
                 self.any.lifetimes.record_machine(elapsed, !is_up && is_any);
             }
             seen.look(at, elapsed, *is_up);
@@ -79,10 +79,10 @@ impl Seen {
                 let age = u32::try_from(at - standing.since).unwrap_or(u32::MAX);
                 self.lifetimes.record(standing.is_up, age, elapsed, standing.is_up != is_up);
                 if standing.is_up != is_up {
-                    self.standing = Some(Standing { is_up, since: at });
+                    self.standing = Some(SpotStanding { is_up, since: at });
                 }
             }
-            _ => self.standing = Some(Standing { is_up, since: at }),
+            _ => self.standing = Some(SpotStanding { is_up, since: at }),
         }
     }
 

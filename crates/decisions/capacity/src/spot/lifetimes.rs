@@ -1,8 +1,8 @@
 //! How long spot lasts and how long it stays away: chances by age, counted from looks in the past.
 //!
-//! Both are far from memoryless: what has lasted a day will last, and of outages most are over in minutes while some take days.
-//! So there is one chance for each range of ages. Ranges grow by about half, so that thirteen cover ten minutes to many
-//! hours.
+//! Both are far from memoryless: what has lasted a day will last, and most outages are over in minutes while some
+//! take days. So there is one chance for each range of ages. Ranges grow by about half, so that thirteen of them
+//! cover ten minutes to many hours.
 
 /// Upper ends of the ranges of ages, in seconds; the last range has none.
 const AGE_ENDS: [u32; RANGES - 1] =
@@ -11,7 +11,7 @@ const AGE_ENDS: [u32; RANGES - 1] =
 /// How many ranges of ages there are.
 pub const RANGES: usize = 13;
 
-/// Evidence about other markets counts no more than so many looks in each range, about nothing (the prior) so many.
+/// In each range, evidence about other markets counts no more than this many looks, and the prior this many.
 const OTHERS_LOOKS: f64 = 30.0;
 const PRIOR_LOOKS: f64 = 5.0;
 
@@ -41,7 +41,8 @@ impl Tally {
         }
     }
 
-    /// The chance for each range that it ends within `step` seconds. What is known of others fills in where little was seen.
+    /// The chance for each range that it ends within `step` seconds. Where little was seen, what is known of others
+    /// is used.
     fn chances(&self, others: &Self, prior_seconds: f64, step_seconds: f64) -> [f64; RANGES] {
         std::array::from_fn(|range| {
             let mean_look = if self.looks[range] + others.looks[range] > 0.0 {
@@ -53,7 +54,7 @@ impl Tally {
             let elsewhere = (others.ended[range] + PRIOR_LOOKS * prior) / (others.looks[range] + PRIOR_LOOKS);
             let weight = (others.looks[range] + PRIOR_LOOKS).min(OTHERS_LOOKS);
             let here = (self.ended[range] + weight * elsewhere) / (self.looks[range] + weight);
-            // Between looks nothing is known; over n looks it lasts with the n-th power.
+            // Between looks nothing is known: over n looks the chance to last is the n-th power.
             1.0 - (1.0 - here.clamp(0.001, 0.98)).powf(step_seconds / mean_look.max(1.0))
         })
     }
@@ -70,7 +71,8 @@ pub struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// Takes in that spot which was there, or away, for so long was so for another while, and whether it ended then.
+    /// Takes in that spot which was there, or away, for this long stayed so for another while, and whether it ended
+    /// then.
     pub fn record(&mut self, is_up: bool, age_seconds: u32, look_seconds: u32, has_ended: bool) {
         let tally = if is_up { &mut self.up } else { &mut self.away };
         let range = range_of(age_seconds);
@@ -93,7 +95,7 @@ impl Lifetimes {
         self.moves += other.moves;
     }
 
-    /// Chances over a step, with what is known of other markets where little was seen of this one.
+    /// Chances over a step. Where little was seen of this market, what is known of others is used.
     pub fn chances(&self, others: &Self, step_seconds: u32) -> Chances {
         let step = f64::from(step_seconds);
         let moves_per_second = self.moves / self.machine_seconds.max(f64::from(PRIOR_UP_SECONDS));
@@ -111,16 +113,16 @@ impl Lifetimes {
 pub struct Chances {
     /// The step.
     pub step_seconds: u32,
-    /// That spot which is there goes.
+    /// Spot that is there goes.
     pub lost: [f64; RANGES],
-    /// That spot which is away comes back.
+    /// Spot that is away comes back.
     pub back: [f64; RANGES],
-    /// That the machine goes while there is spot elsewhere in the market.
+    /// The machine goes while there is spot elsewhere in the market.
     pub moved: f64,
 }
 
 impl Chances {
-    /// The range after a step, if nothing ended, and the chance to be there; otherwise it stays in its own.
+    /// The range after a step, if nothing ended, and the chance to be in it; otherwise it stays in its own.
     pub(super) fn older(&self, range: usize) -> (usize, f64) {
         let Some(&end) = AGE_ENDS.get(range) else { return (range, 0.0) };
         let start = if range == 0 { 0 } else { AGE_ENDS[range - 1] };

@@ -16,14 +16,14 @@ impl HourlyPrice {
 
 /// A type of machine in a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offering {
+pub struct MarketOffering {
     /// Its name; ties are broken by it.
     pub name: Arc<str>,
-    /// Whether a spot machine can be had now.
+    /// Whether a spot machine can be bought now.
     pub has_spot: bool,
     /// What it costs, or would cost if there were one.
     pub spot: HourlyPrice,
-    /// For how long spot has been as it is, there or not, as far as it was seen.
+    /// For how long spot has been as it is, there or not, as far as is known.
     pub standing_seconds: u32,
     /// What an on-demand machine costs.
     pub on_demand: HourlyPrice,
@@ -33,20 +33,20 @@ pub struct Offering {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Market {
     /// In any order.
-    pub offerings: Vec<Offering>,
+    pub offerings: Vec<MarketOffering>,
     /// For how long there has been any spot at all, or none.
     pub standing_seconds: u32,
 }
 
 impl Market {
     /// The offering of that name.
-    pub fn offering(&self, name: &str) -> Option<&Offering> {
+    pub fn offering(&self, name: &str) -> Option<&MarketOffering> {
         self.offerings.iter().find(|offering| &*offering.name == name)
     }
 
     /// The cheapest on-demand machine within the ceiling; ties by name.
-    pub fn on_demand(&self, ceiling: Option<HourlyPrice>) -> Option<&Offering> {
-        let affordable = |it: &&Offering| ceiling.is_none_or(|ceiling| it.on_demand <= ceiling);
+    pub fn on_demand(&self, ceiling: Option<HourlyPrice>) -> Option<&MarketOffering> {
+        let affordable = |it: &&MarketOffering| ceiling.is_none_or(|ceiling| it.on_demand <= ceiling);
         self.offerings.iter().filter(affordable).min_by_key(|it| (it.on_demand, &it.name))
     }
 }

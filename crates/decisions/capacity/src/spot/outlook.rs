@@ -1,7 +1,8 @@
 //! What the rest of a run is expected to cost, for all amounts of work and slack left: a dynamic programme.
 //!
-//! Work and slack are counted in steps, none shorter than the changeover. In each step the run is on on-demand, on spot, or
-//! waits; a launch takes its changeover out of the step; then the market gets older or turns, by its [`Chances`]. A state is
+//! Work and slack are counted in steps, none shorter than the changeover. In each step the run is on on-demand, on
+//! spot, or waits. A launch takes its changeover out of the step. Then the market gets older or turns, by its
+//! [`Chances`]. A state is
 //!
 //! ```text
 //!   work left (256 at most) × slack left (128 at most) × market (there or away, 13 ages) × machine (none, on-demand, spot)
@@ -16,7 +17,7 @@ const SLACK_STEPS_MAX: u32 = 128;
 const PHASES: usize = 2 * RANGES;
 const PLACES: usize = 3;
 
-/// Where the run is, to the outlook.
+/// Where the run is, for the outlook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Nothing = 0,
@@ -40,38 +41,38 @@ impl Phase {
 
 /// What is at stake: sizes and prices.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stakes {
-    /// Most work that may be left when it is asked.
+pub struct OutlookStakes {
+    /// The most work that may be left when it is asked.
     pub work_seconds: u32,
-    /// Most slack that may be left when it is asked; more is taken as so much.
+    /// The most slack that may be left when it is asked; more is taken as this much.
     pub slack_seconds: u32,
     /// From launch to work.
     pub changeover_seconds: u32,
     /// Slack below which only on-demand is safe.
     pub guard_seconds: u32,
-    /// Of an hour on spot, in micro-units.
+    /// The price of an hour on spot, in micro-units.
     pub spot_micros: f64,
-    /// Of an hour on on-demand, in micro-units.
+    /// The price of an hour on on-demand, in micro-units.
     pub on_demand_micros: f64,
 }
 
-impl Stakes {
+impl OutlookStakes {
     /// The step of the outlook: the changeover, unless the work has too many of them.
     pub fn step_seconds(&self) -> u32 {
         self.changeover_seconds.max(self.work_seconds.div_ceil(WORK_STEPS_MAX)).max(1)
     }
 }
 
-/// Expected costs of the rest.
+/// Expected costs of what is left.
 #[derive(Clone, Debug)]
-pub struct Outlook {
-    stakes: Stakes,
+pub struct SpotOutlook {
+    stakes: OutlookStakes,
     step_seconds: f64,
     slack_steps: usize,
     /// The next phases of each phase with their chances.
     turns: [[(Phase, f32); 3]; PHASES],
     moved: f32,
-    /// In steps on on-demand: what is compared is a share of its price.
+    /// In steps on on-demand: costs are compared as shares of its price.
     values: Vec<f32>,
 }
 
@@ -83,9 +84,9 @@ pub(super) struct Costs {
     pub on_demand: f64,
 }
 
-impl Outlook {
-    /// Computes it. The chances must be those of [`Stakes::step_seconds`].
-    pub fn new(stakes: Stakes, chances: &Chances) -> Self {
+impl SpotOutlook {
+    /// Computes it. The chances must be those of [`OutlookStakes::step_seconds`].
+    pub fn new(stakes: OutlookStakes, chances: &Chances) -> Self {
         let step = stakes.step_seconds();
         let work_steps = stakes.work_seconds.div_ceil(step).min(WORK_STEPS_MAX) as usize;
         let slack_steps = stakes.slack_seconds.div_ceil(step).min(SLACK_STEPS_MAX) as usize;
@@ -148,7 +149,7 @@ impl Outlook {
         sum
     }
 
-    /// Between the whole steps it is a straight line in each direction.
+    /// Between whole steps it is linear in each direction.
     fn value(&self, work: i64, slack: i64, phase: Phase, place: Place) -> f64 {
         if work <= 0 {
             return 0.0;
@@ -171,7 +172,7 @@ impl Outlook {
         ((work * (self.slack_steps + 1) + slack) * PHASES + phase.0) * PLACES + place as usize
     }
 
-    /// All values for so many steps of work and slack; those with less of either are known.
+    /// All values for this many steps of work and slack; those with less of either are known.
     fn fill(&mut self, work: usize, slack: usize) {
         let spot_price = narrow(self.stakes.spot_micros / self.stakes.on_demand_micros.max(1.0));
         // The part of a step that a launch takes. A launch costs that part of a step's progress and of a step's slack.
@@ -185,7 +186,8 @@ impl Outlook {
                 let ahead = if part < 1.0 { self.mean(work - 1, slack, phase, to) } else { 0.0 };
                 part * self.mean(work, less, phase, to) + (1.0 - part) * ahead
             };
-            // With no slack at all a launch is late; it is valued as if it were just in time, and the guard prevents it.
+            // With no slack at all a launch is late. It is valued as if it were just in time, and the guard prevents
+            // it.
             let launch = if slack == 0 {
                 part + self.mean(work - 1, 0, phase, Place::OnDemand) + 1.0
             } else {
@@ -204,7 +206,7 @@ impl Outlook {
             let at = self.index(work, slack, phase, Place::Nothing);
             self.values[at + Place::Nothing as usize] = nothing;
             self.values[at + Place::OnDemand as usize] = stay.min(wait).min(spot);
-            // A working spot machine is kept; where that is not safe it is as good as none.
+            // A working spot machine is kept. If that is not safe, it counts as none.
             self.values[at + Place::Spot as usize] = if is_spot { on_spot } else { nothing };
         }
     }

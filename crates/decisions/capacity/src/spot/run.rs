@@ -1,57 +1,59 @@
-//! One run, as far as buying machines for it goes.
+//! One run, as far as it matters for buying machines.
 
 use std::sync::Arc;
 
 use super::market::HourlyPrice;
 
-/// What is left to do, by when, and on what it is now.
+/// What is left to do, by when, and where it runs now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct SpotRun {
     /// Work that is not done yet, in seconds on one of the market's machines.
     pub work_left_seconds: u32,
     /// How long it may take.
     pub time_left: TimeLeft,
-    /// From a launch to work going on: boot, pull, restore. Paid for, without progress.
+    /// The time from a launch until work continues: boot, pull, restore. Paid for, without progress.
     pub changeover_seconds: u32,
-    /// Work that is lost at most with a machine: zero if state is saved on notice, otherwise the interval between saves.
+    /// The most work that is lost with a machine: zero if state is saved on notice, otherwise the interval between
+    /// saves.
     pub lost_work_seconds_max: u32,
     /// What an hour may cost at most.
     pub ceiling: Option<HourlyPrice>,
     /// Where it is.
-    pub machine: Machine,
+    pub machine: RunMachine,
 }
 
 /// How long a run may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeLeft {
-    /// It must have ended in so many seconds.
+    /// It must have ended in this many seconds.
     Deadline(u32),
-    /// It has no deadline, but so many seconds that it may still lose to waiting and changeovers; the caller counts them down.
+    /// It has no deadline, but may still lose this many seconds to waiting and changeovers; the caller counts them
+    /// down.
     Patience(u32),
 }
 
 /// Where a run is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Machine {
+pub enum RunMachine {
     /// Nowhere.
     Nothing,
     /// On a spot machine.
     Spot {
         /// Of which offering.
         offering: Arc<str>,
-        /// Until its work goes on.
+        /// The time until its work continues.
         changeover_left_seconds: u32,
     },
     /// On an on-demand machine.
     OnDemand {
         /// Of which offering.
         offering: Arc<str>,
-        /// Until its work goes on.
+        /// The time until its work continues.
         changeover_left_seconds: u32,
     },
 }
 
-impl Run {
+impl SpotRun {
     /// Time that can be lost without being late: negative if it is late already.
     pub fn laxity_seconds(&self) -> i64 {
         match self.time_left {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use capacity::demand::{Demand, Limits, QueueLimit, Together};
-use capacity::offering::{CapacityType, Location, Offering, Resources, Room};
+use capacity::offering::{FreeRoom, Location, MixCapacityType, MixResources, Offering};
 use seeded_random::Random;
 
 /// All arguments of one decision.
@@ -11,7 +11,7 @@ use seeded_random::Random;
 pub struct Case {
     pub demands: Vec<Demand>,
     pub offerings: Vec<Offering>,
-    pub rooms: Vec<Room>,
+    pub rooms: Vec<FreeRoom>,
     pub limits: Limits,
 }
 
@@ -95,7 +95,7 @@ pub fn small(seed: u64) -> Case {
     Case { demands, offerings, rooms, limits }
 }
 
-/// A market as large as a cloud's: so many gangs that wait, so many offerings.
+/// A market as large as a cloud's, with this many waiting gangs and offerings.
 pub fn large(seed: u64, gangs: u64, offerings: u64) -> Case {
     let mut draw = Draw(Random::new(seed ^ 0x006c_6172_6765));
     let types = ["a100", "h100", "h200", "l4", "a10g", "b200"];
@@ -155,7 +155,7 @@ impl Draw {
         Location {
             zone: format!("zone-{zone}"),
             domain: (domain > 0).then(|| format!("rack-{zone}-{domain}")),
-            capacity_type: self.pick(&[CapacityType::Spot, CapacityType::OnDemand]),
+            capacity_type: self.pick(&[MixCapacityType::Spot, MixCapacityType::OnDemand]),
             gpu_type: Some((*self.pick(types)).to_owned()),
         }
     }
@@ -173,14 +173,14 @@ impl Draw {
             _ => 9_000_000,
         };
         let percent = match location.capacity_type {
-            CapacityType::Spot => 30 + self.below(35),
-            CapacityType::OnDemand => 90 + self.below(25),
+            MixCapacityType::Spot => 30 + self.below(35),
+            MixCapacityType::OnDemand => 90 + self.below(25),
         };
         let price = gpu_price * gpus * percent / 100 * (110 - gpus) / 100 + self.below(10_000);
         Offering {
             id: format!("offering-{index:04}"),
             instance_type: format!("{}-{gpus}x", location.gpu_type.as_deref().unwrap_or("cpu")),
-            machine: Resources {
+            machine: MixResources {
                 gpus,
                 cpu_milli: gpus * self.pick(&[8_000, 12_000, 24_000]),
                 memory_bytes: gpus * self.pick(&[64, 128, 256]) * GIBIBYTE,
@@ -192,12 +192,12 @@ impl Draw {
         }
     }
 
-    fn room(&mut self, index: u64, types: &[&str], zones: u64) -> Room {
+    fn room(&mut self, index: u64, types: &[&str], zones: u64) -> FreeRoom {
         let gpus = 1 + self.below(8);
-        Room {
+        FreeRoom {
             id: format!("room-{index:04}"),
             location: self.location(types, zones, 2),
-            free: Resources {
+            free: MixResources {
                 gpus,
                 cpu_milli: gpus * self.pick(&[4_000, 12_000]),
                 memory_bytes: gpus * self.pick(&[32, 128]) * GIBIBYTE,
@@ -218,14 +218,14 @@ impl Draw {
             queue: (*self.pick(&["red", "blue"])).to_owned(),
             order: self.below(1_000),
             members: u32::try_from(1 + self.below(members_max)).unwrap_or(1),
-            member: Resources {
+            member: MixResources {
                 gpus,
                 cpu_milli: gpus * self.pick(&[2_000, 6_000, 8_000, 16_000]),
                 memory_bytes: gpus * self.pick(&[16, 48, 100]) * GIBIBYTE,
             },
             gpu_types,
             zones: Vec::new(),
-            capacity_types: if self.one_in(4) { vec![CapacityType::OnDemand] } else { Vec::new() },
+            capacity_types: if self.one_in(4) { vec![MixCapacityType::OnDemand] } else { Vec::new() },
             together: Together::Anywhere,
             machine_ceiling: None,
             gang_ceiling: None,

@@ -1,10 +1,11 @@
-//! Is a mix possible, and does it say what is true of it? Written without the crate's own checks; shared with the benchmark.
+//! Whether a mix is possible, and whether what it says is true. Written without the crate's own checks; shared with
+//! the benchmark.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use capacity::demand::{Demand, Together};
-use capacity::mix::{Mix, Place};
-use capacity::offering::{Location, Resources};
+use capacity::mix::{AssignedPlace, Mix};
+use capacity::offering::{Location, MixResources};
 
 use super::cases::Case;
 
@@ -14,7 +15,7 @@ pub fn faults(case: &Case, mix: &Mix) -> Vec<String> {
     let offerings: BTreeMap<&str, _> = case.offerings.iter().map(|it| (it.id.as_str(), it)).collect();
     let rooms: BTreeMap<&str, _> = case.rooms.iter().map(|it| (it.id.as_str(), it)).collect();
     let demands: BTreeMap<&str, _> = case.demands.iter().map(|it| (it.id.as_str(), it)).collect();
-    let mut load: BTreeMap<&Place, [u64; 3]> = BTreeMap::new();
+    let mut load: BTreeMap<&AssignedPlace, [u64; 3]> = BTreeMap::new();
     let mut queue_gpus: BTreeMap<&str, u64> = BTreeMap::new();
     let mut queue_cost: BTreeMap<&str, u64> = BTreeMap::new();
     let mut told: BTreeSet<&str> = mix.refused.iter().map(|it| it.demand.as_str()).collect();
@@ -31,12 +32,12 @@ pub fn faults(case: &Case, mix: &Mix) -> Vec<String> {
         let mut cost = 0;
         let mut places = BTreeSet::new();
         for (place, count) in &assignment.machines {
-            let (location, machine, ready, price): (&Location, Resources, u32, Option<u64>) = match place {
-                Place::Room(id) => {
+            let (location, machine, ready, price): (&Location, MixResources, u32, Option<u64>) = match place {
+                AssignedPlace::Room(id) => {
                     let room = rooms[id.as_str()];
                     (&room.location, room.free, room.ready_in_seconds, None)
                 }
-                Place::Bought { offering, .. } => {
+                AssignedPlace::Bought { offering, .. } => {
                     let it = offerings[offering.as_str()];
                     (&it.location, it.machine, it.boot_seconds, Some(it.price_per_hour))
                 }
@@ -99,13 +100,13 @@ pub fn faults(case: &Case, mix: &Mix) -> Vec<String> {
     faults
 }
 
-fn machine_faults(case: &Case, mix: &Mix, load: &BTreeMap<&Place, [u64; 3]>) -> Vec<String> {
+fn machine_faults(case: &Case, mix: &Mix, load: &BTreeMap<&AssignedPlace, [u64; 3]>) -> Vec<String> {
     let mut faults = Vec::new();
     let mut used_of: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for (place, used) in load {
         let capacity = match place {
-            Place::Room(id) => case.rooms.iter().find(|it| &it.id == id).map(|it| it.free),
-            Place::Bought { offering, number } => {
+            AssignedPlace::Room(id) => case.rooms.iter().find(|it| &it.id == id).map(|it| it.free),
+            AssignedPlace::Bought { offering, number } => {
                 used_of.entry(offering).or_default().insert(*number);
                 case.offerings.iter().find(|it| &it.id == offering).map(|it| it.machine)
             }
@@ -141,7 +142,7 @@ fn machine_faults(case: &Case, mix: &Mix, load: &BTreeMap<&Place, [u64; 3]>) -> 
     faults
 }
 
-fn share(price: u64, machine: Resources, member: Resources) -> u64 {
+fn share(price: u64, machine: MixResources, member: MixResources) -> u64 {
     let needs = [member.gpus, member.cpu_milli, member.memory_bytes];
     let parts = needs.into_iter().zip([machine.gpus, machine.cpu_milli, machine.memory_bytes]);
     let cost =

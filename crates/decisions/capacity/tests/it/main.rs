@@ -4,6 +4,7 @@
 
 mod cases;
 mod judge;
+mod lies;
 mod mixes;
 mod properties;
 mod solver;

@@ -1,20 +1,20 @@
 //! What a mix looks like in cases that a reader can check by hand.
 
 use capacity::demand::{Demand, Limits, QueueLimit, Together};
-use capacity::mix::{Mix, Place, Refusal, decide};
-use capacity::offering::{CapacityType, Location, Offering, Resources, Room};
+use capacity::mix::{AssignedPlace, Mix, Refusal, decide};
+use capacity::offering::{FreeRoom, Location, MixCapacityType, MixResources, Offering};
 
 use super::cases::GIBIBYTE;
 
-fn machine(gpus: u64) -> Resources {
-    Resources { gpus, cpu_milli: gpus * 10_000, memory_bytes: gpus * 100 * GIBIBYTE }
+fn machine(gpus: u64) -> MixResources {
+    MixResources { gpus, cpu_milli: gpus * 10_000, memory_bytes: gpus * 100 * GIBIBYTE }
 }
 
 fn location(zone: &str) -> Location {
     Location {
         zone: zone.to_owned(),
         domain: None,
-        capacity_type: CapacityType::OnDemand,
+        capacity_type: MixCapacityType::OnDemand,
         gpu_type: Some("h100".to_owned()),
     }
 }
@@ -74,10 +74,10 @@ fn a_purchase_tells_what_the_next_cheapest_would_have_cost() {
 #[test]
 fn room_that_is_there_is_used_before_anything_is_bought() {
     let room =
-        Room { id: "node-1".to_owned(), location: location("z"), free: machine(4), ready_in_seconds: 0 };
+        FreeRoom { id: "node-1".to_owned(), location: location("z"), free: machine(4), ready_in_seconds: 0 };
     let mix = decide(&[gang("a", 0, 3, 2)], &[offering("two", "z", 2, 5)], &[room], &Limits::default());
     assert_eq!(bought(&mix), [("two", 1)]);
-    assert!(mix.assignments[0].machines.contains(&(Place::Room("node-1".to_owned()), 2)));
+    assert!(mix.assignments[0].machines.contains(&(AssignedPlace::Room("node-1".to_owned()), 2)));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::cases::{Case, large, small};
 use super::judge::faults;
 use super::verdict::{Verdict, judge};
 
-/// Of the solver, for each question; what it cannot prove then is not counted.
+/// Of the solver, for each question. Answers that it cannot prove in this time are not counted.
 const SOLVER_TIME_MAX: Duration = Duration::from_millis(500);
 
 #[test]

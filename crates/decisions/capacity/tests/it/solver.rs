@@ -1,5 +1,5 @@
-//! The same question asked of a solver of mixed integer programmes, in a formulation of its own: nothing of the crate but its
-//! data is used. Shared with the benchmark.
+//! The same question asked of a solver of mixed integer programmes, in a formulation of its own: it uses nothing of
+//! the crate but its data. Shared with the benchmark.
 //!
 //! ```text
 //!   machines[k, f]  of kind k with filling f   (fillings to which no member can be added)
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use capacity::demand::{Demand, Limits, Together};
-use capacity::offering::{Location, Resources};
+use capacity::offering::{Location, MixResources};
 use microlp::{ComparisonOp, Error, OptimizationDirection, Problem, Solution, SolveOptions, Variable};
 
 use super::cases::Case;
@@ -29,7 +29,7 @@ pub enum Answer {
 
 struct Kind<'a> {
     location: &'a Location,
-    machine: Resources,
+    machine: MixResources,
     boot_seconds: u32,
     /// `None`: it is there already.
     price: Option<u64>,
@@ -101,7 +101,7 @@ pub fn cheapest(case: &Case, served: &[&Demand], time_max: Duration) -> Answer {
     options.time_limit = Some(time_max);
     match programme.solve_with(options) {
         Ok(outcome) if outcome.is_optimal() => {
-            // Values are whole but for a millionth, which would be micro-units: rounded one by one.
+            // Values are whole except for a millionth, which would be micro-units: rounded one by one.
             let cost = |solution: &Solution| {
                 bought.iter().map(|&(machine, price)| whole(solution.var_value(machine)) * price).sum()
             };
@@ -178,7 +178,7 @@ fn shares(
 }
 
 /// The largest part of any resource, of the price, rounded up.
-fn share(price: u64, machine: Resources, member: Resources) -> u64 {
+fn share(price: u64, machine: MixResources, member: MixResources) -> u64 {
     let part = |need: u64, has: u64| (u128::from(price) * u128::from(need)).div_ceil(u128::from(has.max(1)));
     let most = part(member.gpus, machine.gpus)
         .max(part(member.cpu_milli, machine.cpu_milli))
@@ -201,11 +201,11 @@ fn may_be_on(demand: &Demand, kind: &Kind) -> bool {
         && demand.machine_ceiling.is_none_or(|most| kind.price.is_none_or(|price| price <= most))
 }
 
-/// All ways to fill one machine to which nobody could be added; `None` if there are more than `most`.
+/// All ways to fill one machine so that no member can be added; `None` if there are more than `most`.
 fn full_fillings(
     served: &[&Demand],
     able: &[usize],
-    machine: Resources,
+    machine: MixResources,
     most: usize,
 ) -> Option<Vec<BTreeMap<usize, u32>>> {
     let mut open = vec![(0, machine, BTreeMap::new())];
@@ -234,7 +234,7 @@ fn full_fillings(
                 break;
             }
             let need = served[d].member;
-            room = Resources {
+            room = MixResources {
                 gpus: room.gpus - need.gpus,
                 cpu_milli: room.cpu_milli - need.cpu_milli,
                 memory_bytes: room.memory_bytes - need.memory_bytes,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use capacity::spot::{
-    Action, History, HourlyPrice, Lifetimes, Machine, Market, Offering, Outlook, Run, Stakes, TimeLeft,
-    decide,
+    Action, HourlyPrice, Lifetimes, Market, MarketHistory, MarketOffering, OutlookStakes, RunMachine,
+    SpotOutlook, SpotRun, TimeLeft, decide,
 };
 use proptest::prelude::*;
 use seeded_random::Random;
 
-/// A market that is against the run: ticks of any length, spot that goes in the middle of a tick without notice.
+/// A market that is against the run: ticks of any length, and spot that goes in the middle of a tick without notice.
 #[derive(Clone, Debug)]
 struct Case {
     seed: u64,
@@ -46,9 +46,9 @@ fn case() -> impl Strategy<Value = Case> {
 
 struct World {
     random: Random,
-    run: Run,
+    run: SpotRun,
     market: Market,
-    history: History,
+    history: MarketHistory,
     now: i64,
     actions: Vec<Action>,
     dearest: u64,
@@ -56,7 +56,7 @@ struct World {
 
 impl World {
     fn new(case: &Case) -> Self {
-        let offering = |zone: usize| Offering {
+        let offering = |zone: usize| MarketOffering {
             name: Arc::from(format!("zone-{zone}")),
             has_spot: zone.is_multiple_of(2),
             spot: HourlyPrice(1_000_000),
@@ -65,16 +65,16 @@ impl World {
         };
         Self {
             random: Random::new(case.seed),
-            run: Run {
+            run: SpotRun {
                 work_left_seconds: case.work,
                 time_left: TimeLeft::Deadline(case.work + case.laxity),
                 changeover_seconds: case.changeover,
                 lost_work_seconds_max: case.lost_work,
                 ceiling: case.ceiling.map(HourlyPrice),
-                machine: Machine::Nothing,
+                machine: RunMachine::Nothing,
             },
             market: Market { offerings: (0..case.zones).map(offering).collect(), standing_seconds: 0 },
-            history: History::default(),
+            history: MarketHistory::default(),
             now: 0,
             actions: Vec::new(),
             dearest: 0,
@@ -83,7 +83,7 @@ impl World {
 
     /// Whether the work ended in time.
     fn live(&mut self, case: &Case) -> bool {
-        let stakes = Stakes {
+        let stakes = OutlookStakes {
             work_seconds: case.work,
             slack_seconds: case.laxity,
             changeover_seconds: case.changeover,
@@ -92,7 +92,7 @@ impl World {
             on_demand_micros: 3_000_000.0,
         };
         let chances = Lifetimes::default().chances(&Lifetimes::default(), stakes.step_seconds());
-        let outlook = Outlook::new(stakes, &chances);
+        let outlook = SpotOutlook::new(stakes, &chances);
         while self.run.work_left_seconds > 0 {
             let TimeLeft::Deadline(left) = self.run.time_left else { return false };
             if left == 0 {
@@ -118,7 +118,7 @@ impl World {
         let looks = self.market.offerings.iter().map(|it| (&it.name, it.has_spot));
         self.history.look(self.now, looks);
         self.market.standing_seconds = self.history.standing_seconds(self.now);
-        if let Machine::Spot { offering, .. } = &self.run.machine
+        if let RunMachine::Spot { offering, .. } = &self.run.machine
             && !self.market.offering(offering).unwrap().has_spot
         {
             self.lose(case);
@@ -126,7 +126,7 @@ impl World {
     }
 
     fn lose(&mut self, case: &Case) {
-        self.run.machine = Machine::Nothing;
+        self.run.machine = RunMachine::Nothing;
         let lost = u32::try_from(self.random.below(u64::from(case.lost_work) + 1)).unwrap();
         self.run.work_left_seconds = (self.run.work_left_seconds + lost).min(case.work);
     }
@@ -134,29 +134,31 @@ impl World {
     fn act(&mut self, action: &Action) {
         let changeover_left_seconds = self.run.changeover_seconds;
         match action.clone() {
-            Action::Stay => assert_ne!(self.run.machine, Machine::Nothing, "stays on nothing"),
-            Action::Wait => self.run.machine = Machine::Nothing,
-            Action::Spot(offering) => self.run.machine = Machine::Spot { offering, changeover_left_seconds },
+            Action::Stay => assert_ne!(self.run.machine, RunMachine::Nothing, "stays on nothing"),
+            Action::Wait => self.run.machine = RunMachine::Nothing,
+            Action::Spot(offering) => {
+                self.run.machine = RunMachine::Spot { offering, changeover_left_seconds }
+            }
             Action::OnDemand(offering) => {
-                self.run.machine = Machine::OnDemand { offering, changeover_left_seconds };
+                self.run.machine = RunMachine::OnDemand { offering, changeover_left_seconds };
             }
         }
         let price = match &self.run.machine {
-            Machine::Nothing => 0,
-            Machine::Spot { offering, .. } => self.market.offering(offering).unwrap().spot.0,
-            Machine::OnDemand { offering, .. } => self.market.offering(offering).unwrap().on_demand.0,
+            RunMachine::Nothing => 0,
+            RunMachine::Spot { offering, .. } => self.market.offering(offering).unwrap().spot.0,
+            RunMachine::OnDemand { offering, .. } => self.market.offering(offering).unwrap().on_demand.0,
         };
         self.dearest = self.dearest.max(price);
     }
 
     /// Time passes. A third of all spot machines are lost before they have done anything in it.
     fn pass(&mut self, case: &Case, elapsed: u32) {
-        let is_lost = matches!(self.run.machine, Machine::Spot { .. }) && self.random.below(3) == 0;
+        let is_lost = matches!(self.run.machine, RunMachine::Spot { .. }) && self.random.below(3) == 0;
         if is_lost {
             self.lose(case);
         }
-        if let Machine::Spot { changeover_left_seconds: left, .. }
-        | Machine::OnDemand { changeover_left_seconds: left, .. } = &mut self.run.machine
+        if let RunMachine::Spot { changeover_left_seconds: left, .. }
+        | RunMachine::OnDemand { changeover_left_seconds: left, .. } = &mut self.run.machine
         {
             let starting = (*left).min(elapsed);
             *left -= starting;

@@ -9,20 +9,20 @@ use capacity::mix::{Mix, Refusal};
 use super::cases::Case;
 use super::solver::{Answer, cheapest};
 
-/// What the solver says of a mix.
+/// What the solver says about a mix.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// The right ones are served, for so many percent more than the proven best.
+    /// The right demands are served, for this many percent more than the proven best.
     Over(f64),
-    /// Somebody was refused who could have been served.
+    /// A demand was refused that could have been served.
     RefusedInVain(String),
-    /// The solver says that what is served cannot be, or only for more: one of the two is wrong.
+    /// The solver says that the served demands cannot be served, or only for more: one of the two is wrong.
     Contradiction(String),
     /// The solver could not prove something.
     Unproven,
 }
 
-/// Asks the solver, with so much time for each question.
+/// Asks the solver, with this much time for each question.
 pub fn judge(case: &Case, mix: &Mix, time_max: Duration) -> Verdict {
     let mut in_order: Vec<&Demand> = case.demands.iter().collect();
     in_order.sort_by_key(|demand| (demand.order, demand.id.clone()));

@@ -236,7 +236,7 @@ fn a_provisional_end_never_reaches_into_the_next_life() {
         "open rest idle 25..30 gpus 8 rate 1000",
     ];
     assert_eq!(told(&fold), expected);
-    // One that ran through the change of lives was on the first one until then, and on the next one to its end.
+    // A pod that ran through the change of lives was on the first one until then, and on the next one to its end.
     let next = NodeRecord { ended: Some(End::Provisional(at(21))), ..next };
     let fold = fold_today(&[first, next], &[ended(pod("a", 8, at(0)), 25)], &plain_prices(), at(30));
     let expected = ["closed a starting 0..20 gpus 8 rate 1000", "closed a starting 20..25 gpus 8 rate 1000"];

@@ -1,4 +1,4 @@
-//! Short ways to write down nodes, pods, prices and what is expected of them.
+//! Short helpers that write down nodes, pods, prices and what is expected of them.
 
 use costing::{
     Account, Class, Day, Fold, HourlyPrice, Line, Moment, NodeRecord, NodeShape, PodRecord, Price, PriceBook,

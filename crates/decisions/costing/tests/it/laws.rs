@@ -1,6 +1,8 @@
 //! Joins have the laws that make order and repetition not matter.
 
-use costing::{Attribution, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Purchase, Start};
+use costing::{
+    Attribution, End, HourlyPrice, MachineStart, Moment, NodeRecord, NodeShape, PodRecord, Purchase,
+};
 use proptest::prelude::*;
 
 fn moment() -> impl Strategy<Value = Moment> {
@@ -63,7 +65,8 @@ fn purchase() -> impl Strategy<Value = Option<Purchase>> {
             user,
         },
     );
-    let start = (buyer, prop::option::of(moment())).prop_map(|(buyer, opened_at)| Start { buyer, opened_at });
+    let start =
+        (buyer, prop::option::of(moment())).prop_map(|(buyer, opened_at)| MachineStart { buyer, opened_at });
     let purchase = (price(), prop::option::of(price()), prop::option::of(start))
         .prop_map(|(paid, on_demand, start)| Purchase { paid, on_demand, start });
     prop::option::of(purchase)

@@ -1,6 +1,8 @@
-//! Machines that we bought: their price is what was paid, and their start is charged to who it was for.
+//! Machines that we bought: their price is what was paid, and their start is charged to what they were bought for.
 
-use costing::{Attribution, Class, End, HourlyPrice, NodeRecord, PodRecord, PriceBook, Purchase, Start};
+use costing::{
+    Attribution, Class, End, HourlyPrice, MachineStart, NodeRecord, PodRecord, PriceBook, Purchase,
+};
 
 use crate::build::{at, fold_today, gpu_shape, node, plain_prices, pod, told};
 
@@ -16,7 +18,7 @@ fn bought() -> Purchase {
     Purchase {
         paid: HourlyPrice::parse("7.2").unwrap(),
         on_demand: None,
-        start: Some(Start { buyer, opened_at: Some(at(30)) }),
+        start: Some(MachineStart { buyer, opened_at: Some(at(30)) }),
     }
 }
 
@@ -53,7 +55,7 @@ fn until_it_is_open_to_pods_a_machine_starts_for_whom_it_was_bought_and_then_it_
 
 #[test]
 fn a_machine_that_never_opens_starts_until_its_end() {
-    let start = Start { opened_at: None, ..bought().start.unwrap() };
+    let start = MachineStart { opened_at: None, ..bought().start.unwrap() };
     let machine = machine(Purchase { start: Some(start), ..bought() });
     let gone = NodeRecord { ended: Some(End::Certain(at(40))), ..machine };
     let fold = fold_today(&[gone], &[], &plain_prices(), at(50));

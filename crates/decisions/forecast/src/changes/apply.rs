@@ -5,15 +5,20 @@ use std::sync::Arc;
 use cluster_model::{ClusterState, DeviceAsk, GangKey, Level, Pod, PodKey, Terms, TopologyTerms};
 use jiff::Timestamp;
 
-use super::{Change, Topology, waiting_pods};
+use super::change::{RequestChange, Topology};
 
-impl Change {
-    /// What happens to the cluster if a gang is submitted anew with this change: its pods are gone, and there again under
-    /// the same names. Nothing for a gang that runs in part.
-    pub fn steps(&self, state: &ClusterState, gang: &GangKey, now: Timestamp) -> Vec<cluster_model::Change> {
+impl RequestChange {
+    /// The cluster changes that submit a gang again with this change: its pods go, and come back under the same
+    /// names. Empty for a gang that runs in part.
+    pub fn steps(
+        &self,
+        state: &ClusterState,
+        gang: &GangKey,
+        now: Timestamp,
+    ) -> Vec<cluster_model::ClusterChange> {
         let old = waiting_pods(state, gang);
-        let gone = old.iter().map(|pod| cluster_model::Change::PodGone(pod.key.clone()));
-        let new = self.made(&old, now).into_iter().map(cluster_model::Change::Pod);
+        let gone = old.iter().map(|pod| cluster_model::ClusterChange::PodGone(pod.key.clone()));
+        let new = self.made(&old, now).into_iter().map(cluster_model::ClusterChange::Pod);
         gone.chain(new).collect()
     }
 
@@ -46,13 +51,13 @@ pub(super) fn uses_gpus(pod: &Pod) -> bool {
     pod.requests.gpus > 0 || pod.device != DeviceAsk::Whole
 }
 
-/// With how many members the gang starts at least.
+/// The fewest members that the gang starts with.
 pub(super) fn fewest_members(pods: &[Pod]) -> u32 {
     let all = u32::try_from(pods.len()).unwrap_or(u32::MAX);
     pods.first().and_then(|pod| pod.gang_size).map_or(all, |size| size.min(all))
 }
 
-/// The innermost level at which anything must lie together.
+/// The innermost level at which any members must be together.
 pub(super) fn innermost(terms: &Terms) -> Option<Level> {
     let groups = terms.groups.values().map(|group| &group.topology);
     let levels = |topology: &TopologyTerms| [topology.required, topology.segment.map(|it| it.level)];
@@ -95,4 +100,12 @@ fn with_terms(pods: &mut [Pod], change: impl Fn(&mut Terms)) {
             pod.terms = new.clone();
         }
     }
+}
+
+/// Members, by index, of a gang of which none has a node; else none.
+pub(super) fn waiting_pods(state: &ClusterState, gang: &GangKey) -> Vec<Pod> {
+    let Some(gang) = state.gang(gang) else { return Vec::new() };
+    let all_wait = gang.members().count() == gang.pending().len();
+    let pods = gang.pending().map(|id| state.pod(id).pod().clone());
+    if all_wait { pods.collect() } else { Vec::new() }
 }

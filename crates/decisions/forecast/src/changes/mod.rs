@@ -1,87 +1,30 @@
 //! What would start a gang now: the smallest single change of each kind, each verified by planning with it.
 //!
 //! ```text
-//!   clone ─► the gang's pods are gone, and there again, changed, as new ─► plan ─► the gang starts: offered
+//!   clone ─► the gang's pods go and come back, changed, as new ─► plan ─► the gang starts: offered
 //! ```
 //!
-//! A changed gang is as one that is submitted now: it loses its place in line, and the offer holds nevertheless. Now means
-//! now: a change with which others would first have to give way is not offered.
+//! A changed gang counts as one that is submitted now: it loses its place in line, and would start all the same. A
+//! change is not offered if others would first have to give way.
 
 mod apply;
+mod change;
 
-use std::fmt;
+pub use change::{RequestChange, Topology};
 
-use cluster_model::{ClusterState, GangKey, GpuType, Level, Pod, QueueName};
+use apply::waiting_pods;
+use cluster_model::{ClusterState, GangKey, Level, Pod};
 use jiff::Timestamp;
 use placement::{Policy, plan};
 
-/// Plans that are made for one gang: two bisections of 32 bits and the lists below, and some to spare.
+/// Plans that are made for one gang: two bisections of 32 bits and the lists below, and some more.
 const PLANS_MAX: u32 = 128;
 /// GPU types, and queues, that are tried, by name.
 const TRIED_MAX: usize = 16;
 
-/// Something that could be asked for instead.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
-    /// Members that ask for more GPUs ask for so many.
-    FewerGpus {
-        /// GPUs of each.
-        gpus: i64,
-    },
-    /// The gang has so many members, the first by index, and starts with all of them.
-    FewerMembers {
-        /// Members.
-        members: u32,
-    },
-    /// GPUs of another type.
-    GpuType {
-        /// The type.
-        gpu_type: GpuType,
-    },
-    /// What must lie together may lie further apart: the gang, its groups, its segments.
-    Topology {
-        /// How far.
-        within: Topology,
-    },
-    /// Another queue that is open to its namespace.
-    Queue {
-        /// The queue.
-        queue: QueueName,
-    },
-    /// It takes nodes that can be taken away at short notice.
-    Spot,
-}
-
-/// What members must have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Topology {
-    /// One domain of a level.
-    Domain(Level),
-    /// Nothing.
-    Anywhere,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FewerGpus { gpus: 1 } => f.write_str("with 1 GPU per member"),
-            Self::FewerGpus { gpus } => write!(f, "with {gpus} GPUs per member"),
-            Self::FewerMembers { members: 1 } => f.write_str("with 1 member"),
-            Self::FewerMembers { members } => write!(f, "with {members} members"),
-            Self::GpuType { gpu_type } => write!(f, "with GPUs of type {gpu_type}"),
-            Self::Topology { within: Topology::Domain(level) } => {
-                write!(f, "within one domain of level {}", level.0)
-            }
-            Self::Topology { within: Topology::Anywhere } => f.write_str("without a required topology"),
-            Self::Queue { queue } => write!(f, "in queue {queue}"),
-            Self::Spot => f.write_str("on spot nodes"),
-        }
-    }
-}
-
-/// The smallest changes, one by one, that would start the gang now, in the order of [`Change`]. None for a gang that starts
+/// The smallest changes, one by one, that would start the gang now, in the order of [`RequestChange`]. None for a gang that starts
 /// as it is, that runs in part, or that is not there.
-pub fn changes(state: &ClusterState, policy: &Policy, now: Timestamp, gang: &GangKey) -> Vec<Change> {
+pub fn changes(state: &ClusterState, policy: &Policy, now: Timestamp, gang: &GangKey) -> Vec<RequestChange> {
     let mut trial = Trial { state, policy, now, gang, plans_left: PLANS_MAX };
     let pods = waiting_pods(state, gang);
     if pods.is_empty() || trial.starts(None) {
@@ -89,49 +32,42 @@ pub fn changes(state: &ClusterState, policy: &Policy, now: Timestamp, gang: &Gan
     }
     let mut offered = Vec::new();
     let gpus = pods.iter().map(|pod| pod.requests.gpus).max().unwrap_or(0);
-    offered.extend(trial.most(gpus - 1, |gpus| Change::FewerGpus { gpus }));
+    offered.extend(trial.most(gpus - 1, |gpus| RequestChange::FewerGpus { gpus }));
     let fewest = apply::fewest_members(&pods);
-    let with_members = |members| Change::FewerMembers { members: u32::try_from(members).unwrap_or(u32::MAX) };
+    let with_members =
+        |members| RequestChange::FewerMembers { members: u32::try_from(members).unwrap_or(u32::MAX) };
     offered.extend(trial.most(i64::from(fewest) - 1, with_members));
     offered.extend(trial.each(other_types(state, &pods)));
     offered.extend(trial.nearest(&wider(&pods)));
     offered.extend(trial.each(other_queues(state, &pods)));
     if !pods[0].terms.takes_spot && state.kinds().any(|(_, kind)| kind.spot) {
-        offered.extend(trial.each(vec![Change::Spot]));
+        offered.extend(trial.each(vec![RequestChange::Spot]));
     }
     offered
 }
 
-/// Members, by index, of a gang of which none has a node; else none.
-fn waiting_pods(state: &ClusterState, gang: &GangKey) -> Vec<Pod> {
-    let Some(gang) = state.gang(gang) else { return Vec::new() };
-    let all_wait = gang.members().count() == gang.pending().len();
-    let pods = gang.pending().map(|id| state.pod(id).pod().clone());
-    if all_wait { pods.collect() } else { Vec::new() }
-}
-
-fn other_types(state: &ClusterState, pods: &[Pod]) -> Vec<Change> {
+fn other_types(state: &ClusterState, pods: &[Pod]) -> Vec<RequestChange> {
     let Some(asked) = pods.iter().find(|pod| apply::uses_gpus(pod)).map(|pod| &pod.gpu_types) else {
         return Vec::new();
     };
-    // Who names none takes any.
+    // A gang that names none takes any.
     let others = state.gpu_types().filter(|it| !asked.is_empty() && !asked.contains(it)).take(TRIED_MAX);
-    others.map(|gpu_type| Change::GpuType { gpu_type: gpu_type.clone() }).collect()
+    others.map(|gpu_type| RequestChange::GpuType { gpu_type: gpu_type.clone() }).collect()
 }
 
-fn other_queues(state: &ClusterState, pods: &[Pod]) -> Vec<Change> {
+fn other_queues(state: &ClusterState, pods: &[Pod]) -> Vec<RequestChange> {
     let own = state.queue_of(&pods[0]).ok();
     let namespace = &pods[0].key.namespace;
     let others = state.queues().map(|(queue, _)| queue);
     let open = others.filter(|it| it.namespaces.contains(namespace) && Some(&it.name) != own);
-    open.take(TRIED_MAX).map(|it| Change::Queue { queue: it.name.clone() }).collect()
+    open.take(TRIED_MAX).map(|it| RequestChange::Queue { queue: it.name.clone() }).collect()
 }
 
-/// Further and further out, if anything must lie together.
-fn wider(pods: &[Pod]) -> Vec<Change> {
+/// Further and further out, if any members must be together.
+fn wider(pods: &[Pod]) -> Vec<RequestChange> {
     let Some(innermost) = apply::innermost(&pods[0].terms) else { return Vec::new() };
     let levels = (0..innermost.0).rev().map(|level| Topology::Domain(Level(level)));
-    levels.chain([Topology::Anywhere]).map(|within| Change::Topology { within }).collect()
+    levels.chain([Topology::Anywhere]).map(|within| RequestChange::Topology { within }).collect()
 }
 
 /// Plans with one thing changed.
@@ -144,9 +80,9 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// The most, up to `most`, with which it starts, if more never starts where less does not. That is nearly always so,
-    /// and what is offered was planned.
-    fn most(&mut self, most: i64, change: impl Fn(i64) -> Change) -> Option<Change> {
+    /// The most, up to `most`, with which it starts, assuming that more never starts where less does not. That is
+    /// nearly always so, and what is offered was planned.
+    fn most(&mut self, most: i64, change: impl Fn(i64) -> RequestChange) -> Option<RequestChange> {
         if most < 1 || !self.starts(Some(&change(1))) {
             return None;
         }
@@ -163,7 +99,7 @@ impl Trial<'_> {
     }
 
     /// The first with which it starts, if it does with the last.
-    fn nearest(&mut self, changes: &[Change]) -> Option<Change> {
+    fn nearest(&mut self, changes: &[RequestChange]) -> Option<RequestChange> {
         if !self.starts(Some(changes.last()?)) {
             return None;
         }
@@ -173,12 +109,12 @@ impl Trial<'_> {
     }
 
     /// All with which it starts.
-    fn each(&mut self, mut changes: Vec<Change>) -> Vec<Change> {
+    fn each(&mut self, mut changes: Vec<RequestChange>) -> Vec<RequestChange> {
         changes.retain(|change| self.starts(Some(change)));
         changes
     }
 
-    fn starts(&mut self, change: Option<&Change>) -> bool {
+    fn starts(&mut self, change: Option<&RequestChange>) -> bool {
         if self.plans_left == 0 {
             return false;
         }

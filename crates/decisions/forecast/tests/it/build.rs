@@ -1,6 +1,6 @@
-//! Short ways to say objects.
+//! Short helpers that build objects.
 
-use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
 use jiff::Timestamp;
 
 pub const NOW: i64 = 1_000_000;
@@ -22,7 +22,7 @@ pub fn key(name: &str) -> GangKey {
     GangKey::new("team", name)
 }
 
-/// Members `<gang>-0` … with so many GPUs each, created so many seconds before now.
+/// Members `<gang>-0` … with this many GPUs each, created this many seconds before now.
 pub fn gang(name: &str, members: u32, gpus: i64, age: i64) -> Vec<Pod> {
     let member = |index: u32| Pod {
         gang_size: Some(members),
@@ -55,8 +55,8 @@ pub fn queue(name: &str) -> Queue {
 pub fn cluster(nodes: impl IntoIterator<Item = Node>, pods: Vec<Vec<Pod>>) -> ClusterState {
     let mut state = ClusterState::default();
     state.advance(at(NOW));
-    state.apply(Change::Queue(queue("nlp")));
-    nodes.into_iter().for_each(|node| state.apply(Change::Node(node)));
-    pods.into_iter().flatten().for_each(|pod| state.apply(Change::Pod(pod)));
+    state.apply(ClusterChange::Queue(queue("nlp")));
+    nodes.into_iter().for_each(|node| state.apply(ClusterChange::Node(node)));
+    pods.into_iter().flatten().for_each(|pod| state.apply(ClusterChange::Pod(pod)));
     state
 }

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use cluster_model::{Change as Happens, ClusterState, GangKey, Level, Node, Pod, Terms, TopologyTerms};
-use forecast::{Change, changes};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Level, Node, Pod, Terms, TopologyTerms};
+use forecast::{RequestChange, changes};
 use placement::{OrderPolicy, Policy, plan};
 use plan_check::check_plan;
 
 use crate::build::{NOW, at, cluster, each, gang, key, node, queue, running};
 
-/// What is offered, as text; each offer is made and planned, and the judge looks at the plan.
+/// What is offered, as text; each change is made and planned, and the judge looks at the plan.
 fn offered(state: &ClusterState, name: &str) -> Vec<String> {
     offered_by(state, name, &Policy { order: OrderPolicy::Age, ..Policy::default() })
 }
@@ -24,7 +24,7 @@ fn offered_by(state: &ClusterState, name: &str, policy: &Policy) -> Vec<String> 
         assert!(plan.placements.iter().any(|it| it.gang == gang), "{change} does not start it");
         assert_eq!(check_plan(&changed, &plan, policy), []);
     }
-    found.iter().map(Change::to_string).collect()
+    found.iter().map(RequestChange::to_string).collect()
 }
 
 fn of_type(pods: Vec<Pod>, gpu_type: &str) -> Vec<Pod> {
@@ -73,7 +73,7 @@ fn a_queue_that_is_open_and_has_room_is_offered_and_one_that_is_closed_is_not() 
     let spent = cluster_model::Queue { out_of_budget: true, ..queue("nlp") };
     let closed = cluster_model::Queue { namespaces: ["others".into()].into(), ..queue("closed") };
     for queue in [spent, queue("open"), closed] {
-        state.apply(Happens::Queue(queue));
+        state.apply(ClusterChange::Queue(queue));
     }
     assert_eq!(offered(&state, "waits"), ["in queue open"]);
 }

@@ -84,21 +84,21 @@ fn what_came_yesterday_is_expected_to_come_again() {
         let name = format!("small-{number}");
         let small = limited(each(gang(&name, 1, 8, 0), |pod| pod.priority = 10), 1_200);
         for pod in small {
-            state.apply(cluster_model::Change::Pod(pod));
+            state.apply(cluster_model::ClusterChange::Pod(pod));
         }
         arrivals.note(&state, &key(&name), at(NOW - 86_400 + 600 * number));
         let pod = gang(&name, 1, 8, 0).remove(0);
-        state.apply(cluster_model::Change::PodGone(pod.key));
+        state.apply(cluster_model::ClusterChange::PodGone(pod.key));
     }
     for pod in gang("waits", 1, 8, 10) {
-        state.apply(cluster_model::Change::Pod(pod));
+        state.apply(cluster_model::ClusterChange::Pod(pod));
     }
     let alone = of(&state, "waits", &Arrivals::default(), 3).expect("it waits");
     let crowded = of(&state, "waits", &arrivals, 3).expect("it waits");
     assert!(crowded.p90_seconds > 4 * alone.p90_seconds, "{alone:?} {crowded:?}");
 }
 
-/// Nodes of 8 GPUs that are there so many seconds from now.
+/// Nodes of 8 GPUs that come this many seconds from now.
 fn coming(names: &[&str], in_seconds: i64, gang: Option<GangKey>) -> Coming {
     let taint = |gang: &GangKey| Taint {
         key: "for".into(),
@@ -114,7 +114,7 @@ fn coming(names: &[&str], in_seconds: i64, gang: Option<GangKey>) -> Coming {
 
 #[test]
 fn who_waits_for_machines_starts_when_they_are_there_and_nobody_takes_them_from_it() {
-    // One that would take them, if it could, comes after: on the one that is left, or when there is an end.
+    // A gang that would take them, if it could, comes after: on the one that is left, or when there is an end.
     let waits = vec![gang("older", 1, 8, 100), limited(gang("waits", 2, 8, 10), 600)];
     let state = cluster([node("n0", "A100", 1)], waits);
     let before = state.dump();
@@ -123,7 +123,7 @@ fn who_waits_for_machines_starts_when_they_are_there_and_nobody_takes_them_from_
         let range = with_coming(&state, name, &Arrivals::default(), coming, 5).expect("it waits");
         (range.p50_seconds, range.p90_seconds)
     };
-    // Nobody has learned how late machines are: half as long again, as is the minute around it.
+    // How late machines are was not learned yet: half as long again, as is the minute around it.
     assert_eq!(start("waits", &machines), (90, 165));
     let (older, _) = start("older", &machines);
     assert!((91..=95).contains(&older), "one of the three machines is left for it: {older}");

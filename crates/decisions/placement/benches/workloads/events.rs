@@ -1,10 +1,11 @@
-//! What happens to a cluster, one change at a time: the state must take it in at a cost that hardly depends on its size.
+//! What happens to a cluster, one change at a time: the state must take in each change at a cost that hardly depends
+//! on its size.
 
-use cluster_model::{Change, ClusterState, Node, Pod};
+use cluster_model::{ClusterChange, ClusterState, Node, Pod};
 
 use super::{Work, cluster, fill, node, node_name, now, pod};
 
-/// So many are applied and counted, at every size.
+/// How many are applied and counted, at every size.
 pub const EVENTS: usize = 1_000;
 
 /// What happens.
@@ -34,7 +35,7 @@ impl Event {
 }
 
 /// A cluster that is half full, and what happens to it next.
-pub fn events(event: Event, nodes: usize, shapes: usize) -> (ClusterState, Vec<Change>) {
+pub fn events(event: Event, nodes: usize, shapes: usize) -> (ClusterState, Vec<ClusterChange>) {
     let mut state = cluster(nodes, shapes);
     fill(&mut state, Work::Pods, nodes, now());
     let waiting = |number: usize| pod("owner", &format!("pod-{number}"), 0, 1, 1, now());
@@ -43,18 +44,18 @@ pub fn events(event: Event, nodes: usize, shapes: usize) -> (ClusterState, Vec<C
     let bound = |number: usize| Pod { node: Some(node_name(place(number)).into()), ..waiting(number) };
     let cordoned = |number: usize| {
         let is_open = number / nodes % 2 == 1;
-        Change::Node(Node { schedulable: is_open, ..node(number % nodes, shapes) })
+        ClusterChange::Node(Node { schedulable: is_open, ..node(number % nodes, shapes) })
     };
     let numbers = || 0..EVENTS;
-    let (before, changes): (Vec<Change>, Vec<Change>) = match event {
-        Event::PodArrives => (Vec::new(), numbers().map(waiting).map(Change::Pod).collect()),
+    let (before, changes): (Vec<ClusterChange>, Vec<ClusterChange>) = match event {
+        Event::PodArrives => (Vec::new(), numbers().map(waiting).map(ClusterChange::Pod).collect()),
         Event::PodIsBound => (
-            numbers().map(waiting).map(Change::Pod).collect(),
-            numbers().map(bound).map(Change::Pod).collect(),
+            numbers().map(waiting).map(ClusterChange::Pod).collect(),
+            numbers().map(bound).map(ClusterChange::Pod).collect(),
         ),
         Event::PodEnds => (
-            numbers().map(bound).map(Change::Pod).collect(),
-            numbers().map(|number| Change::PodGone(waiting(number).key)).collect(),
+            numbers().map(bound).map(ClusterChange::Pod).collect(),
+            numbers().map(|number| ClusterChange::PodGone(waiting(number).key)).collect(),
         ),
         Event::NodeChanges => (Vec::new(), numbers().map(cordoned).collect()),
     };

@@ -3,8 +3,8 @@
 pub mod events;
 
 use cluster_model::{
-    Amounts, Change, ClusterState, EvictionTerms, GangKey, Node, Pod, PodKey, Queue, Reclaim, Resources,
-    Terms,
+    Amounts, ClusterChange, ClusterState, EvictionTerms, GangKey, Node, Pod, PodKey, Queue, Reclaim,
+    Resources, Terms,
 };
 use jiff::{SignedDuration, Timestamp};
 use placement::{ConsolidationPolicy, EvictionPolicy, Policy};
@@ -56,13 +56,13 @@ pub struct Workload {
 /// Eight GPUs a node, four levels of topology (2 zones, blocks of 512, racks of 32, NVLink domains of 4), four queues
 /// deep. Nodes have `shapes` different sizes of CPU and memory.
 ///
-/// Beyond what the work needs (who may reclaim, who is moved) the policy is as installed.
+/// Beyond what the work needs (reclaim or moves) the policy is as installed.
 pub fn workload(work: Work, nodes: usize, shapes: usize) -> Workload {
     let (mut state, now) = (cluster(nodes, shapes), now());
     fill(&mut state, work, nodes, now);
     let mut pods = 0;
     for pod in wanted(work, nodes, now) {
-        state.apply(Change::Pod(pod));
+        state.apply(ClusterChange::Pod(pod));
         pods += 1;
     }
     let policy = Policy {
@@ -84,18 +84,18 @@ fn now() -> Timestamp {
 fn cluster(nodes: usize, shapes: usize) -> ClusterState {
     let mut state = ClusterState::default();
     state.advance(now());
-    let all = (0..nodes).map(|number| Change::Node(node(number, shapes)));
+    let all = (0..nodes).map(|number| ClusterChange::Node(node(number, shapes)));
     for change in queues(nodes).into_iter().chain(all) {
         state.apply(change);
     }
     state
 }
 
-fn queues(nodes: usize) -> Vec<Change> {
+fn queues(nodes: usize) -> Vec<ClusterChange> {
     let gpus = i64::try_from(nodes * 8).unwrap_or(i64::MAX);
     let amounts = |gpus: i64| Some(Amounts { gpus: [("H100".into(), gpus)].into(), ..Amounts::default() });
     let queue = |name: &str, parent: Option<&str>, quota: i64, namespaces: &[&str]| {
-        Change::Queue(Queue {
+        ClusterChange::Queue(Queue {
             parent: parent.map(Into::into),
             quota: amounts(quota),
             limit: amounts(gpus),
@@ -134,8 +134,8 @@ fn node_name(number: usize) -> String {
     format!("gpu-{number:06}")
 }
 
-/// Half of the GPUs are in use, by pods of four GPUs: on every node one of them where no whole node is to be free, else
-/// none, one or two in turn. For reclaim all are, by pods of one GPU.
+/// Half of the GPUs are in use, by pods of four GPUs: one on every node if no whole node is to be free, else none,
+/// one or two in turn. For reclaim all GPUs are in use, by pods of one GPU.
 fn fill(state: &mut ClusterState, work: Work, nodes: usize, now: Timestamp) {
     let terms =
         Arc::new(Terms { eviction: EvictionTerms { never: false, checkpoints: true }, ..Terms::default() });
@@ -150,7 +150,7 @@ fn fill(state: &mut ClusterState, work: Work, nodes: usize, now: Timestamp) {
             let name = format!("runs-{number}-{index}");
             let seconds = i64::try_from((number * 7 + index * 13) % 5_000).unwrap_or(0) + 60;
             let started = now.saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or(now);
-            state.apply(Change::Pod(Pod {
+            state.apply(ClusterChange::Pod(Pod {
                 node: Some(node_name(number).into()),
                 started: Some(started),
                 checkpointed: Some(started),

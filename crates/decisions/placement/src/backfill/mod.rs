@@ -1,14 +1,15 @@
-//! Who is blocked and may count on something, and who may start before them.
+//! Which blocked gangs may count on something, and which gangs may start before them.
 //!
 //! Two rules, for two kinds of knowledge:
 //!
 //! ```text
-//!   ends are certain (time limits)      reserve.rs   the gang gets a start and its nodes; whoever ends before that start
-//!                                                    by its own limit may use them meanwhile
+//!   ends are certain (time limits)      reserve.rs   the gang gets a start and its nodes; a gang that ends before that
+//!                                                    start by its own limit may use them meanwhile
 //!   ends are not known                  gather.rs    a gang that waited far too long keeps what falls free for it, until
 //!                                                    it has enough; nothing is left idle on a guess
 //! ```
 
+mod fits;
 mod gather;
 mod reserve;
 
@@ -21,7 +22,6 @@ use cluster_model::{Fork, NodeName};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::gang::Request;
-use crate::quota;
 use crate::search::Searches;
 use cluster_model::policy::{Backfill, Policy};
 
@@ -30,12 +30,12 @@ pub(crate) struct Reservations {
     policy: Backfill,
     now: Timestamp,
     granted: Vec<Reservation>,
-    /// Where those that have a reservation will be, so that no two count on the same.
+    /// Where gangs with a reservation will be, so that no two count on the same nodes.
     promised: Vec<MemberPlacement>,
     /// All nodes of `granted`, so that most placements are let through at one look.
     nodes: BTreeSet<NodeName>,
     gathering: u32,
-    /// Ends of what runs, the first first; read once a plan needs them.
+    /// Ends of running gangs, the first first; read once a plan needs them.
     ends: Option<reserve::Ends>,
 }
 
@@ -52,12 +52,12 @@ impl Reservations {
         }
     }
 
-    /// Whom a gang that would start now as placed delays, if anybody who has a reservation.
+    /// The gang with a reservation, if any, that a gang would delay if it started now as placed.
     pub fn delayed_by(&self, request: &Request, placement: &GangPlacement) -> Option<WaitReason> {
         self.delayed(request.terms.time_limit_seconds, &placement.members)
     }
 
-    /// Whom members with this time limit would delay there.
+    /// The gang that members with this time limit would delay there.
     pub fn delayed(
         &self,
         time_limit_seconds: Option<u32>,
@@ -75,8 +75,8 @@ impl Reservations {
         Some(WaitReason::WouldDelay { gang: delayed.gang.clone(), start: delayed.start })
     }
 
-    /// Grants a blocked gang what the policy has for it. A gang that gathers has what it gathered in `planned` from now on.
-    /// One that only gives precedence to a reservation needs none of its own.
+    /// Grants a blocked gang what the policy has for it. If the gang gathers, `planned` has what it gathered from now
+    /// on. A gang that only gives precedence to a reservation needs none of its own.
     pub fn grant(
         &mut self,
         planned: &mut Fork<'_>,
@@ -84,10 +84,7 @@ impl Reservations {
         reasons: &[WaitReason],
         searches: &mut Searches,
     ) -> Option<Reservation> {
-        let gives_precedence = reasons
-            .iter()
-            .any(|reason| matches!(reason, WaitReason::WouldDelay { .. } | WaitReason::KeepsDeadline { .. }));
-        if !request.problems.is_empty() || gives_precedence {
+        if !request.problems.is_empty() || reasons.iter().any(WaitReason::gives_precedence) {
             return None;
         }
         let waited = self.now.as_second().saturating_sub(request.waiting_since.as_second());
@@ -99,8 +96,8 @@ impl Reservations {
             gather::gather(planned, request, searches);
             return None;
         }
-        // Deadlines have a rule of their own (order/deadline/), which knows what a start now would spoil; a reservation
-        // beside it would only keep others with a deadline from starting.
+        // Deadlines have a rule of their own (order/deadline/), which knows what a start now would spoil. A
+        // reservation as well would only keep other gangs with a deadline from starting.
         if request.terms.deadline.is_some() || self.granted.len() >= self.policy.reservations_max as usize {
             return None;
         }
@@ -120,19 +117,4 @@ impl Reservations {
         self.granted.push(reservation.clone());
         Some(reservation)
     }
-}
-
-/// Where the search finds the gang, on a GPU type of which its queue may have as much; it is left placed in `attempt` then.
-fn fits(attempt: &mut Fork<'_>, request: &Request, searches: &mut Searches) -> Option<Vec<MemberPlacement>> {
-    for gpu_type in request.gpu_types(attempt) {
-        if !quota::exceeded(attempt, request, gpu_type.as_ref()).is_empty() {
-            continue;
-        }
-        let mut inner = attempt.fork();
-        if let Ok(members) = searches.place(&mut inner, request, gpu_type.as_ref()) {
-            inner.keep();
-            return Some(members);
-        }
-    }
-    None
 }

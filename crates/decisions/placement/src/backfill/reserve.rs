@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::gang::Request;
 use crate::search::Searches;
 
-/// Past its limit a gang ends within its grace, of which most have half a minute. One that is still there after this
-/// long is on a node that nobody hears of, or held up by a finalizer: nobody knows when it ends.
+/// Past its limit a gang ends within its grace, which mostly is half a minute. A gang that is still there after this
+/// long is on a node that reports nothing, or is held up by a finalizer: its end is unknown.
 const OVERDUE_MAX: SignedDuration = SignedDuration::from_mins(5);
 
 /// The members of gangs that run and have a time limit, by its end, then by name.
@@ -24,8 +24,8 @@ impl Ends {
         };
         let is_certain =
             |(end, _): &(Timestamp, &GangKey)| end.saturating_add(OVERDUE_MAX).is_ok_and(|it| it > now);
-        // What should have ended by now is about to be: it counts as the very next to end. What should have ended long ago
-        // would keep nodes free for a start that does not come.
+        // A gang that should have ended by now is about to end: it counts as the very next. A gang that should have
+        // ended long ago would keep nodes free for a start that does not come.
         let ends = state.certain_ends().filter(is_certain);
         Self { gangs: ends.map(|(end, key)| (end.max(now), members(key))).collect() }
     }
@@ -38,7 +38,7 @@ pub(super) fn reserve(
     ends: &Ends,
     searches: &mut Searches,
 ) -> Option<(Timestamp, Vec<MemberPlacement>)> {
-    // Who is blocked now stays so where nobody is known to end.
+    // A blocked gang stays blocked if no end is known.
     if ends.gangs.is_empty() || !fits_after(planned, request, ends, ends.gangs.len(), searches) {
         return None;
     }
@@ -53,7 +53,7 @@ pub(super) fn reserve(
     }
     let (start, _) = ends.gangs.get(fits.checked_sub(1)?)?;
     let mut later = after(planned, ends, fits);
-    Some((*start, super::fits(&mut later, request, searches)?))
+    Some((*start, super::fits::fits(&mut later, request, searches)?))
 }
 
 fn fits_after(
@@ -64,14 +64,14 @@ fn fits_after(
     searches: &mut Searches,
 ) -> bool {
     let mut later = after(planned, ends, ended);
-    super::fits(&mut later, request, searches).is_some()
+    super::fits::fits(&mut later, request, searches).is_some()
 }
 
-/// The cluster after the first so many ends.
+/// The cluster after this many ends, the first ones first.
 fn after<'a>(planned: &'a mut Fork<'_>, ends: &Ends, ended: usize) -> Fork<'a> {
     let mut later = planned.fork();
     for pod in ends.gangs.iter().take(ended).flat_map(|(_, members)| members) {
-        // Somebody may have given way already in this plan.
+        // It may have given way already in this plan.
         if later.pod(*pod).at().is_some() {
             later.evict(*pod);
         }

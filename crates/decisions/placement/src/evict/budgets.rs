@@ -1,12 +1,9 @@
-//! Disruption budgets bind everybody who makes others give way, whatever the rule: no more pods of a budget go than it
-//! allows, those included that were told to go and are still there, or of which its maker may not know yet.
+//! Disruption budgets bind every rule by which others give way: no more pods of a budget leave than it allows. Pods
+//! that were told to leave count too, if they are still there or if the budget's controller may not know of them yet.
 
 use std::collections::BTreeMap;
 
 use cluster_model::{Budget, ClusterState, Gang, Pod, PodId};
-
-use super::ground::{GangIndex, Ground};
-use super::rules::Taken;
 
 /// A budget's place in [`Allowed`].
 pub(super) type BudgetIndex = usize;
@@ -15,8 +12,8 @@ pub(super) type BudgetIndex = usize;
 #[derive(Default)]
 pub(super) struct Allowed {
     budgets: Vec<Budget>,
-    /// How many more pods may go; below zero where others leave already.
-    left: Vec<i64>,
+    /// How many more pods may leave; below zero if others leave already.
+    pub left: Vec<i64>,
 }
 
 impl Allowed {
@@ -33,7 +30,8 @@ impl Allowed {
                 leaving[budget] += 1;
             }
         }
-        // Its maker may not know of them yet. Counted twice, they only keep others from going a little longer.
+        // The controller may not know of them yet. To count them twice only keeps others from leaving a little
+        // longer.
         let left = |(budget, leaving): (&Budget, i64)| {
             i64::from(budget.allowed) - leaving.max(i64::from(budget.told))
         };
@@ -60,29 +58,10 @@ impl Allowed {
         counts.into_iter().collect()
     }
 
-    /// Takes off what a gang has that gives way.
+    /// Subtracts the pods of a gang that gives way.
     pub fn spend(&mut self, pods: &[(BudgetIndex, i64)]) {
         for (budget, pods) in pods {
             self.left[*budget] -= pods;
         }
     }
-}
-
-/// Whether the budgets allow all these gangs to go.
-pub(super) fn allow_all(ground: &Ground, gangs: &[GangIndex]) -> bool {
-    let none = Taken::default();
-    gangs.iter().all(|gang| allow(ground, &none, gangs, *gang))
-}
-
-/// Whether the budgets allow a gang to go as well, after those in `taken` and `chosen`.
-pub(super) fn allow(ground: &Ground, taken: &Taken, chosen: &[GangIndex], victim: GangIndex) -> bool {
-    ground.gangs[victim].budgets.iter().all(|(budget, pods)| {
-        let others = taken.gangs.iter().chain(chosen.iter().filter(|index| !taken.gangs.contains(*index)));
-        let others = others.filter(|index| **index != victim);
-        let has = |index: &GangIndex| {
-            let budgets = ground.gangs[*index].budgets.iter();
-            budgets.filter(|(other, _)| other == budget).map(|(_, pods)| *pods).sum::<i64>()
-        };
-        others.map(has).sum::<i64>() + pods <= ground.allowed.left[*budget]
-    })
 }

@@ -1,15 +1,16 @@
-//! Whom a claimant displaces: those that lose least, no more of them than it needs, and only where it then really fits.
+//! Which gangs a claimant displaces: those that lose least, no more of them than it needs, and only if it then really
+//! fits.
 //!
 //! ```text
 //!   fill: slots at least cost ──► quota: more, while a queue is too full ──► simulate on a fork
 //!                                                                                 │
-//!   planned ◄── evict, hold ◄── check again ◄── trim: whoever can stay, stays ◄───┘
+//!   planned ◄── evict, hold ◄── check again ◄── trim: gangs that can stay, stay ◄─┘
 //! ```
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use cluster_model::plan::{EvictionRule, MemberPlacement, WaitReason};
+use cluster_model::plan::{EvictionRule, MemberPlacement, OverQuota, WaitReason};
 use cluster_model::{ClusterState, DeviceUse, Fork, GpuType, QueueName, Resources};
 
 use super::fill::{Filler, Fronts};
@@ -17,27 +18,29 @@ use super::ground::{GangIndex, Ground, SpotIndex};
 use super::leaving::has_room;
 use super::neighbours;
 use super::parts;
-use super::rules::{Asking, Claim, Taken};
-use super::slots::Work;
+use super::rules::{Asking, Claim};
+use super::slots::{Scene, Work};
+use super::taken::Taken;
 use crate::gang::Request;
 use crate::quota;
 use crate::search::{self, Searches};
 use cluster_model::policy::Policy;
 
-/// When room for each member turns out not to be room for the gang, so often one more slot is added and tried.
+/// How often one more slot is added and tried, if room for each member turns out not to be room for the gang.
 const ROUNDS_MAX: usize = 6;
 
-/// A choice is improved by leaving out one of its victims: so often, for claimants of up to so many members, and choices
-/// of up to so many victims. That is at most 36 further attempts.
+/// A set of victims is improved by leaving out one of them: this many rounds, for claimants of up to this many
+/// members, and sets of up to this many victims. That is at most 36 further attempts.
 const IMPROVED_ROUNDS_MAX: usize = 3;
 const IMPROVED_MEMBERS_MAX: usize = 64;
 const IMPROVED_VICTIMS_MAX: usize = 12;
 
-/// Whether each victim is needed for the quota is looked at if there are no more than so many: that costs their square.
+/// Whether each victim is needed for the quota is checked if there are no more than this many: that costs their
+/// square.
 const RECHECKED_MAX: usize = 64;
 
-/// Who gives way, by which rule, and where the claimant goes then.
-pub(super) struct Choice {
+/// Which gangs give way, by which rule, and where the claimant goes then.
+pub(super) struct ChosenVictims {
     pub victims: Vec<(GangIndex, EvictionRule)>,
     pub members: Vec<MemberPlacement>,
     /// What is lost, GPUs evicted, gangs evicted: less is better.
@@ -55,15 +58,15 @@ pub(super) struct Chooser<'a> {
 }
 
 impl Chooser<'_> {
-    /// The cheapest choice that is found: first the cheaper of two ways to count, then without one or the other of those
-    /// whom that chose, as long as it gets better.
+    /// The cheapest set of victims that is found: first the cheaper of two ways to count, then the same without one
+    /// or the other of its victims, as long as it gets better.
     pub fn choose(
         &mut self,
         planned: &mut Fork<'_>,
         fronts: &mut Fronts,
         filling: &Filling,
         searches: &mut Searches,
-    ) -> Option<Choice> {
+    ) -> Option<ChosenVictims> {
         let members: usize = self.request.root.all().map(|group| group.members.len()).sum();
         let (mut best, mut tried) = self.both(planned, fronts, filling, members, searches);
         // One member gets the best slot at once; and among many victims one more or less does not matter.
@@ -80,7 +83,8 @@ impl Chooser<'_> {
             let better = chosen.into_iter().find_map(|gang| {
                 self.claim.spared.insert(gang);
                 let (found, _) = self.both(planned, &mut Fronts::new(), filling, members, searches);
-                let is_better = |found: &Choice| best.as_ref().is_none_or(|best| found.cost < best.cost);
+                let is_better =
+                    |found: &ChosenVictims| best.as_ref().is_none_or(|best| found.cost < best.cost);
                 let found = found.filter(is_better);
                 if found.is_none() {
                     self.claim.spared.remove(&gang);
@@ -96,9 +100,9 @@ impl Chooser<'_> {
         best
     }
 
-    /// The cheaper of two ways to count: each GPU that a victim frees counts its part; or a victim counts in full for the
-    /// first member that needs it. The first is right for those who need many, the second for those who need few. With
-    /// it, whom the first attempt took.
+    /// The cheaper of two ways to count: each GPU that a victim frees counts its part; or a victim counts in full for
+    /// the first member that needs it. The first is right for claimants that need many, the second for those that
+    /// need few. Also returns the victims of the first attempt.
     fn both(
         &mut self,
         planned: &mut Fork<'_>,
@@ -106,9 +110,9 @@ impl Chooser<'_> {
         filling: &Filling,
         members: usize,
         searches: &mut Searches,
-    ) -> (Option<Choice>, Vec<GangIndex>) {
+    ) -> (Option<ChosenVictims>, Vec<GangIndex>) {
         let (all, tried) = self.attempt(planned, fronts, filling, self.request.needs.gpus, searches);
-        // Of many members all that a victim frees is used, so the first way is right if it finds anything.
+        // With many members, all that a victim frees is used, so the first way is right if it finds anything.
         let is_settled = members == 1 || all.is_some() && members > IMPROVED_MEMBERS_MAX;
         let alone = if is_settled { None } else { self.attempt(planned, fronts, filling, 0, searches).0 };
         ([all, alone].into_iter().flatten().min_by_key(|choice| choice.cost), tried)
@@ -121,7 +125,7 @@ impl Chooser<'_> {
         filling: &Filling,
         needed_gpus: i64,
         searches: &mut Searches,
-    ) -> (Option<Choice>, Vec<GangIndex>) {
+    ) -> (Option<ChosenVictims>, Vec<GangIndex>) {
         let over = quota::exceeded(planned, self.request, self.gpu_type);
         let mut failed = Work::default();
         let ways = filling.filler(planned, self, needed_gpus).ways(self.request, fronts, &mut failed);
@@ -145,25 +149,17 @@ impl Chooser<'_> {
         (None, tried)
     }
 
-    /// Takes more gangs from below every queue that would still hold too much. False if that is not enough, or if what
-    /// stands against the gang is nothing that others hold.
+    /// Takes more gangs from below every queue that would still hold too much. False if that is not enough, or if
+    /// what is in the way is nothing that others hold.
     fn fit_quota(&mut self, state: &ClusterState, work: &mut Work, over: &[WaitReason]) -> bool {
         let ground = self.ground;
         over.iter().all(|reason| {
-            let (queue, resource, over) = match reason {
-                WaitReason::QuotaExceeded { queue, resource, holds, bound, asks } => {
-                    (queue, resource, holds + asks - bound)
-                }
-                WaitReason::LendingReserve { queue, resource, holds, reserved, bound, asks } => {
-                    (queue, resource, holds + reserved + asks - bound)
-                }
-                _ => return false,
-            };
+            let Some(OverQuota { queue, resource, missing }) = reason.over_quota() else { return false };
             let Some(queue) = ground.queue(queue) else { return false };
             let is_below = |gang: &GangIndex| ground.gangs[*gang].chain.contains(&queue);
             let freed = work.taken.gangs.iter().filter(|gang| is_below(gang));
             let freed: i64 = freed.map(|gang| ground.gangs[*gang].held(resource)).sum();
-            let mut missing = over - freed;
+            let mut missing = missing - freed;
             for gang in ground.gangs_below(queue) {
                 if missing <= 0 || work.looked >= self.looked_max() {
                     break;
@@ -173,7 +169,7 @@ impl Chooser<'_> {
                 let is_new = amount > 0 && !work.taken.gangs.contains(&gang);
                 let asking = Asking { claim: &self.claim, state, ground, taken: &work.taken, chosen: &[] };
                 if is_new && asking.rule(gang).is_some() {
-                    work.take(state, ground, &self.claim, gang);
+                    work.take(Scene { state, ground, claim: &self.claim }, gang);
                     missing -= amount;
                 }
             }
@@ -182,22 +178,27 @@ impl Chooser<'_> {
         })
     }
 
-    /// Lets all of them leave on a fork, and has the claimant search. Whoever can stay then, stays.
-    fn simulate(&self, planned: &mut Fork<'_>, work: &Work, searches: &mut Searches) -> Option<Choice> {
+    /// Lets all of them leave on a fork, and searches nodes for the claimant. Gangs that can stay then, stay.
+    fn simulate(
+        &self,
+        planned: &mut Fork<'_>,
+        work: &Work,
+        searches: &mut Searches,
+    ) -> Option<ChosenVictims> {
         let (members, stay) = {
             let mut attempt = planned.fork();
             self.evict(&mut attempt, work.taken.gangs.iter().copied());
             if !quota::exceeded(&attempt, self.request, self.gpu_type).is_empty() {
                 return None;
             }
-            let members = super::place(&mut attempt, self.request, self.gpu_type, searches)?;
+            let members = super::placing::place(&mut attempt, self.request, self.gpu_type, searches)?;
             let stay = self.trim(&attempt, work, &members);
             (members, stay)
         };
         let mut victims: Vec<GangIndex> =
             work.taken.gangs.iter().copied().filter(|gang| !stay.contains(gang)).collect();
         self.recheck_quota(planned, &mut victims, stay);
-        // Who had to go for the sake of a queue may leave room enough on the nodes as well.
+        // Victims that leave for the sake of a queue may free enough room on the nodes as well.
         if victims.len() > 1 && victims.len() <= RECHECKED_MAX {
             victims.sort_by_key(|gang| (Reverse(self.ground.gangs[*gang].lost_gpu_seconds), *gang));
             for gang in victims.clone() {
@@ -210,7 +211,7 @@ impl Chooser<'_> {
         self.legal(planned, victims, members)
     }
 
-    /// Those that can stay with the claimant where it was placed, the most lost first.
+    /// Gangs that can stay with the claimant where it was placed, the most lost first.
     fn trim(&self, placed: &ClusterState, work: &Work, members: &[MemberPlacement]) -> Vec<GangIndex> {
         let mut here: HashMap<SpotIndex, Here> = HashMap::new();
         for member in members {
@@ -245,7 +246,7 @@ impl Chooser<'_> {
                 let devices = self.ground.devices_of(*pod);
                 let are_free = devices.iter().all(|part| parts::is_free(*part, used.iter()));
                 used.extend(devices);
-                // Whether both fit is looked at once more in `fits_beside`.
+                // Whether both fit is checked again in `fits_beside`.
                 let in_the_way = here.asks_extras && has_extras(placed.pod(*pod).pod());
                 has_room(&here.asked, left) && are_free && !in_the_way
             });
@@ -262,7 +263,7 @@ impl Chooser<'_> {
         stay
     }
 
-    /// Whether it makes no difference to where the claimant was placed that a gang stays.
+    /// Whether the place of the claimant does not depend on whether a gang stays.
     fn is_apart(&self, placed: &ClusterState, gang: GangIndex, members: &[MemberPlacement]) -> bool {
         let claims = || {
             let known = |member: &MemberPlacement| {
@@ -279,14 +280,14 @@ impl Chooser<'_> {
         })
     }
 
-    /// What can stay on its node may still be too much for a queue: then those below it go after all, the least lost
-    /// first; and whoever turns out not to be needed for that stays.
+    /// A gang that can stay on its node may still be too much for a queue. Then gangs below the queue leave after
+    /// all, the least lost first; those that turn out not to be needed for that stay.
     fn recheck_quota(&self, planned: &mut Fork<'_>, victims: &mut Vec<GangIndex>, mut stay: Vec<GangIndex>) {
         let mut again = Vec::new();
         {
             let mut attempt = planned.fork();
             self.evict(&mut attempt, victims.iter().copied());
-            // They are in the order of most lost. All of them together were enough.
+            // They are sorted, the most lost first. All of them together were enough.
             while let Some(reason) = quota::exceeded(&attempt, self.request, self.gpu_type).first() {
                 let full = full_queue(reason).and_then(|queue| self.ground.queue(queue));
                 let is_below = |gang: &GangIndex| {
@@ -317,7 +318,8 @@ impl Chooser<'_> {
         victims.extend(again);
     }
 
-    /// Those who stay draw as well: if it is too much with the claimant, they go after all, who loses least first.
+    /// Gangs that stay draw power as well. If that is too much with the claimant, they leave after all, the least
+    /// lost first.
     fn recheck_power(
         &self,
         planned: &mut Fork<'_>,
@@ -374,14 +376,14 @@ impl Chooser<'_> {
         fit && cap_watts.is_none_or(|cap_watts| attempt.drawn_watts() <= cap_watts.max(before_watts))
     }
 
-    /// The rule for each victim, once more and one after the other, as they are now.
+    /// The rule for each victim, checked again one after the other, as they are now.
     fn legal(
         &self,
         planned: &ClusterState,
         mut victims: Vec<GangIndex>,
         members: Vec<MemberPlacement>,
-    ) -> Option<Choice> {
-        // Who fits as it is was refused for something that others do not hold.
+    ) -> Option<ChosenVictims> {
+        // A claimant that fits as it is was refused for something that others do not hold.
         if victims.is_empty() {
             return None;
         }
@@ -397,7 +399,7 @@ impl Chooser<'_> {
         let gangs = ruled.iter().map(|(gang, _)| &self.ground.gangs[*gang]);
         let lost = gangs.clone().map(|gang| gang.lost_gpu_seconds).sum();
         let cost = (lost, gangs.map(|gang| gang.holds.gpus).sum(), ruled.len());
-        Some(Choice { victims: ruled, members, cost })
+        Some(ChosenVictims { victims: ruled, members, cost })
     }
 
     fn evict(&self, fork: &mut Fork<'_>, gangs: impl Iterator<Item = GangIndex>) {
@@ -415,10 +417,7 @@ impl Chooser<'_> {
 
 /// The queue that is too full, if that is the reason.
 pub(super) fn full_queue(reason: &WaitReason) -> Option<&QueueName> {
-    match reason {
-        WaitReason::QuotaExceeded { queue, .. } | WaitReason::LendingReserve { queue, .. } => Some(queue),
-        _ => None,
-    }
+    reason.over_quota().map(|over| over.queue)
 }
 
 /// Which claimants share fronts; see [`Fronts`].
@@ -429,9 +428,7 @@ pub(super) struct Filling {
 impl Filling {
     fn filler<'a>(&self, state: &'a ClusterState, chooser: &'a Chooser<'_>, needed_gpus: i64) -> Filler<'a> {
         Filler {
-            state,
-            ground: chooser.ground,
-            claim: &chooser.claim,
+            scene: Scene { state, ground: chooser.ground, claim: &chooser.claim },
             gpu_type: chooser.gpu_type,
             needed_gpus,
             looked_max: chooser.looked_max(),

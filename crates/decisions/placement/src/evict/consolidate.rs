@@ -1,15 +1,15 @@
-//! Moving a few gangs that save their state, so that one that is blocked finds room in one piece.
+//! Moving a few gangs that save their state, so that a blocked gang finds nodes in one piece.
 //!
 //! ```text
 //!   enough is free in all ──► nodes that are cheapest to clear ──► the gangs on them: the pool
 //!                                                                      │
-//!   planned ◄── all moved, all held ◄── everybody fits, on a fork ◄── sets of up to three of the pool, smallest first
+//!   planned ◄── all moved, all held ◄── all of them fit, on a fork ◄── sets of up to three of the pool, smallest first
 //! ```
 //!
-//! Where a policy lets more than three move, and three could clear three nodes at most, room is looked for member by member,
-//! as those who give way make it; else after the sets.
+//! If a policy lets more than three gangs move, and three could clear three nodes at most, room is looked for member
+//! by member, as it is with victims. Otherwise that comes after the sets.
 //!
-//! All or nothing: the claimant and everybody who is moved for it have a place in the same plan, or nobody moves.
+//! All or nothing: the claimant and every gang that is moved for it have a place in the same plan, or nothing moves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,35 +17,35 @@ use std::sync::Arc;
 use cluster_model::plan::MemberPlacement;
 use cluster_model::{ClusterState, Fork, GpuType, NodeId, PodId, ResourceName};
 
-use super::budgets;
 use super::fill::{Filler, Fronts};
 use super::ground::{GangIndex, Ground, SpotIndex};
-use super::place;
+use super::placing::place;
 use super::rules::Claim;
-use super::slots::{Front, Work};
+use super::slots::{Front, Scene, Work};
+use super::taken;
 use crate::gang::{Request, Shape};
 use crate::quota;
 use crate::search::{self, Searches};
 use cluster_model::policy::Policy;
 
-/// Sets are made of so many gangs at most: with sets of three, 298 of them.
+/// The most gangs that sets are made of: with sets of three, 298 sets.
 const POOL_MAX: usize = 12;
 /// Nodes that are looked at to find them.
 const NODES_MAX: usize = 64;
-/// Sets of more gangs than this are not looked at.
+/// Sets of more gangs than this are not tried.
 const SET_MAX: usize = 3;
-/// Sets of more that are tried on a fork for one claimant.
+/// Larger sets that are tried on a fork for one claimant.
 const WAYS_MAX: usize = 4;
 /// Sets that are tried on a fork for one claimant.
 const TRIES_MAX: usize = 300;
 
-/// Nodes in the order of what it costs to clear them for one more member, shared by all claimants of a plan for whom
-/// nobody was moved before: so a claimant costs what it moves, not what runs.
+/// Nodes in the order of what it costs to clear them for one more member, shared by all claimants of a plan for which
+/// nothing was moved before: so the cost of a claimant depends on what it moves, not on what runs.
 #[derive(Default)]
 pub(super) struct ClearFronts(BTreeMap<(Arc<Shape>, Option<GpuType>), Front>);
 
 impl ClearFronts {
-    /// Somebody left a node with GPUs of this type: it may be cheaper to clear now.
+    /// A gang left a node with GPUs of this type: the node may be cheaper to clear now.
     pub fn left(&mut self, spot: SpotIndex, gpu_type: Option<&GpuType>) {
         for ((_, of_type), front) in &mut self.0 {
             if of_type.is_none() || of_type.as_ref() == gpu_type {
@@ -55,13 +55,13 @@ impl ClearFronts {
     }
 }
 
-/// Where everybody goes.
+/// Where every gang goes.
 pub(super) struct Moves {
     pub claimant: Vec<MemberPlacement>,
     pub moved: Vec<(GangIndex, Vec<MemberPlacement>)>,
 }
 
-/// One that is blocked, and those who might be moved for it.
+/// A blocked gang, and the gangs that might be moved for it.
 pub(super) struct Blocked<'a> {
     pub ground: &'a Ground,
     pub request: &'a Request,
@@ -70,8 +70,8 @@ pub(super) struct Blocked<'a> {
 }
 
 impl Blocked<'_> {
-    /// Finds gangs to move for it; none if its queue has no room for it, too little is free in all, or no set that may be
-    /// moved is enough.
+    /// Finds gangs to move for it; none if its queue has no room for it, too little is free in all, or no movable set
+    /// is enough.
     pub fn find(
         &self,
         planned: &mut Fork<'_>,
@@ -112,7 +112,7 @@ impl Blocked<'_> {
             };
             // Of sets of one size the one that loses least: moving comes often, and each time something is done again.
             sets.sort_by_key(|set| (lost(set), gpus(set), set.clone()));
-            for set in sets.into_iter().filter(|set| budgets::allow_all(ground, set)) {
+            for set in sets.into_iter().filter(|set| taken::allow_all(ground, set)) {
                 if tries == TRIES_MAX {
                     return None;
                 }
@@ -125,7 +125,7 @@ impl Blocked<'_> {
         None
     }
 
-    /// Moves whoever is cheapest to move for each member, if that is more than small sets can do.
+    /// Moves the gangs that are cheapest to move for each member, if that is more than small sets can do.
     fn many(&self, planned: &mut Fork<'_>, searches: &mut Searches) -> Option<Moves> {
         let (ground, request, moves_max) = (self.ground, self.request, self.moves_max());
         if moves_max <= SET_MAX {
@@ -133,9 +133,7 @@ impl Blocked<'_> {
         }
         let claim = self.claim();
         let filler = Filler {
-            state: planned,
-            ground,
-            claim: &claim,
+            scene: Scene { state: planned, ground, claim: &claim },
             gpu_type: self.gpu_type,
             needed_gpus: 0,
             looked_max: u64::from(self.policy.eviction.candidates_max),
@@ -144,7 +142,7 @@ impl Blocked<'_> {
         let ways = filler.ways(request, &mut Fronts::new(), &mut Work::default());
         let sets = ways.into_iter().map(|way| way.taken.gangs.into_iter().collect::<Vec<GangIndex>>());
         let is_allowed = |set: &Vec<GangIndex>| {
-            (SET_MAX + 1..=moves_max).contains(&set.len()) && budgets::allow_all(ground, set)
+            (SET_MAX + 1..=moves_max).contains(&set.len()) && taken::allow_all(ground, set)
         };
         let sets: Vec<_> = sets.filter(is_allowed).take(WAYS_MAX).collect();
         sets.into_iter().find_map(|set| self.try_set(planned, &set, searches))
@@ -175,7 +173,8 @@ impl Blocked<'_> {
         let claim = self.claim();
         let mut pool = Vec::new();
         let mut seen = BTreeSet::new();
-        // Who was moved for it before is not moved again, so what others found out says nothing about its nodes.
+        // A gang that was moved for it before is not moved again, so what others found out says nothing about its
+        // nodes.
         let mut own_fronts = ClearFronts::default();
         let fronts = if state.has_displaced(&request.key) { &mut own_fronts } else { fronts };
         for group in request.root.all() {
@@ -185,10 +184,12 @@ impl Blocked<'_> {
                 front.or_insert_with(|| Front::new(group.shape.clone(), 0, ground.spots_for(gpu_type)));
             let (mut work, mut offered) = (Work::default(), Vec::new());
             while offered.len() < NODES_MAX && pool.len() < POOL_MAX {
-                let Some((entry, victims)) = front.next_victims(state, ground, &claim, &mut work) else {
+                let Some((entry, victims)) =
+                    front.next_victims(Scene { state, ground, claim: &claim }, &mut work)
+                else {
                     break;
                 };
-                // Offered again after somebody left it, a node is there twice.
+                // A node that is offered again after a gang left it is there twice.
                 if !offered.iter().any(|(_, _, spot)| *spot == entry.2) {
                     offered.push(entry);
                 }
@@ -202,7 +203,7 @@ impl Blocked<'_> {
                 front.offer(entry);
             }
         }
-        // Whoever could not clear a node alone may still help; by name, where there is room left.
+        // Gangs that could not clear a node alone may still help; by name, while there is room for more.
         let helps = |gang: &GangIndex| {
             let gang = &ground.gangs[*gang];
             gang.is_movable
@@ -222,8 +223,8 @@ impl Blocked<'_> {
         pool
     }
 
-    /// Everybody finds a place on a fork, or nobody moves. What goes first matters to a search that never takes back what it
-    /// placed, so several orders are tried.
+    /// All gangs find a place on a fork, or none moves. The search never takes back a placement, so the order
+    /// matters, and several are tried.
     fn try_set(&self, planned: &mut Fork<'_>, set: &[GangIndex], searches: &mut Searches) -> Option<Moves> {
         let Self { ground, request, gpu_type, .. } = *self;
         let mut by_size = set.to_vec();
@@ -233,7 +234,7 @@ impl Blocked<'_> {
         for (pod, _) in set.iter().flat_map(|gang| &ground.gangs[*gang].members) {
             attempt.evict(*pod);
         }
-        // Whoever does not fit with all of them gone fits in no order.
+        // If the claimant does not fit with all of them gone, it fits in no order.
         place(&mut attempt.fork(), request, gpu_type, searches)?;
         let mut orders = vec![(true, &by_size), (false, &by_size)];
         if set.len() > 1 {
@@ -280,7 +281,7 @@ fn subsets(pool: &[GangIndex], size: usize) -> Vec<Vec<GangIndex>> {
     sets.into_iter().map(|(_, set)| set).collect()
 }
 
-/// Whoever could have stayed where it was, stays.
+/// Gangs that could have stayed where they were, stay.
 fn settle(
     fork: &mut Fork<'_>,
     ground: &Ground,

@@ -1,29 +1,26 @@
-//! Slots for all members of a claimant, where it must lie: one node after the other, one domain after the other.
+//! Slots for all members of a claimant, where it must be: one node after the other, one domain after the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use cluster_model::{ClusterState, GpuType, Level};
+use cluster_model::{GpuType, Level};
 
-use super::ground::{Ground, SpotIndex};
-use super::rules::Claim;
-use super::slots::{Front, Work};
+use super::ground::SpotIndex;
+use super::slots::{Front, Scene, Work};
 use crate::gang::{Grouping, Request, Shape};
 
-/// Of the domains in which a claimant could lie, so many are tried for good, the cheapest first.
+/// How many domains are fully tried for a claimant, the cheapest first.
 const DOMAINS_MAX: usize = 16;
 
-/// Fronts of claimants that may take the same from the same, so that none starts from the first node again.
+/// Fronts of claimants that may take the same from the same gangs, so that none starts from the first node again.
 pub(super) type Fronts = HashMap<FrontKey, Front>;
-/// Queue, priority, shape, GPU type, GPUs needed, and the queue that victims must lie below.
+/// Queue, priority, shape, GPU type, GPUs needed, and the queue that victims must be below.
 pub(super) type FrontKey = (Claimants, Arc<Shape>, Option<GpuType>, i64);
-/// Claimants that may take from the same.
+/// Claimants that may take from the same gangs.
 pub(super) type Claimants = (Option<cluster_model::QueueName>, super::rules::Rules, Option<usize>);
 
 pub(super) struct Filler<'a> {
-    pub state: &'a ClusterState,
-    pub ground: &'a Ground,
-    pub claim: &'a Claim,
+    pub scene: Scene<'a>,
     pub gpu_type: Option<&'a GpuType>,
     /// See [`super::ground::Candidate::share_of`].
     pub needed_gpus: i64,
@@ -43,7 +40,7 @@ impl Filler<'_> {
             return if filled { vec![work] } else { Vec::new() };
         }
         let looked = &mut failed.looked;
-        let spots = self.ground.spots_for(self.gpu_type);
+        let spots = self.scene.ground.spots_for(self.gpu_type);
         let mut ways: Vec<(u64, Work)> = match root.topology.required {
             None => self.inside(root, &spots, &Work::default(), looked).into_iter().collect(),
             Some(level) => {
@@ -74,10 +71,10 @@ impl Filler<'_> {
     fn slot(&self, fronts: &mut Fronts, shape: &Arc<Shape>, work: &mut Work) -> bool {
         let gpu_type = self.gpu_type.filter(|_| shape.requests.gpus > 0);
         let key = (self.claimants.clone(), shape.clone(), gpu_type.cloned(), self.needed_gpus);
-        let front = fronts
-            .entry(key)
-            .or_insert_with(|| Front::new(shape.clone(), self.needed_gpus, self.ground.spots_for(gpu_type)));
-        front.take_slot(self.state, self.ground, self.claim, work, self.looked_max)
+        let front = fronts.entry(key).or_insert_with(|| {
+            Front::new(shape.clone(), self.needed_gpus, self.scene.ground.spots_for(gpu_type))
+        });
+        front.take_slot(self.scene, work, self.looked_max)
     }
 
     /// Slots for a grouping within these nodes, and what is lost by that in all.
@@ -119,7 +116,7 @@ impl Filler<'_> {
         found.then(|| (self.lost(&work), work))
     }
 
-    /// Fills the domain where that loses least.
+    /// Fills the domain where the loss is least.
     fn cheapest(
         &self,
         spots: &[SpotIndex],
@@ -145,17 +142,17 @@ impl Filler<'_> {
         true
     }
 
-    /// So many slots of one shape on these nodes.
+    /// Slots of one shape for this many members on these nodes.
     fn some(&self, shape: &Arc<Shape>, members: usize, spots: &[SpotIndex], work: &mut Work) -> bool {
         let mut front = Front::new(shape.clone(), self.needed_gpus, spots.to_vec());
-        (0..members).all(|_| front.take_slot(self.state, self.ground, self.claim, work, self.looked_max))
+        (0..members).all(|_| front.take_slot(self.scene, work, self.looked_max))
     }
 
     /// The nodes of each domain of a level, in the order of the domains' names.
     fn domains(&self, spots: &[SpotIndex], level: Level) -> Vec<Vec<SpotIndex>> {
         let mut domains: BTreeMap<&[Arc<str>], Vec<SpotIndex>> = BTreeMap::new();
         for spot in spots {
-            let node = self.state.node(self.ground.spots[*spot].id).object();
+            let node = self.scene.state.node(self.scene.ground.spots[*spot].id).object();
             if let Some(path) = node.and_then(|node| node.topology.get(..=usize::from(level.0))) {
                 domains.entry(path).or_default().push(*spot);
             }
@@ -164,6 +161,6 @@ impl Filler<'_> {
     }
 
     fn lost(&self, work: &Work) -> u64 {
-        work.taken.gangs.iter().map(|gang| self.ground.gangs[*gang].lost_gpu_seconds).sum()
+        work.taken.gangs.iter().map(|gang| self.scene.ground.gangs[*gang].lost_gpu_seconds).sum()
     }
 }

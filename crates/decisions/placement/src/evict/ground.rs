@@ -1,8 +1,8 @@
-//! Everybody who runs and might give way: read once per plan, shared by all claimants.
+//! Every running gang that might give way: read once per plan, shared by all claimants.
 //!
-//! The gangs on each node are in the order of what is lost per GPU, and the nodes of each GPU type in the order of the
-//! least that could be lost on them. A claimant looks at the nodes from the cheapest on and stops when it has enough, so
-//! that a claim costs what it takes, not what runs.
+//! The gangs on each node are in the order of what is lost per GPU, and the nodes of each GPU type in the order of
+//! the least that could be lost on them. A claimant looks at the nodes from the cheapest on and stops when it has
+//! enough, so that the cost of a claim depends on what it takes, not on what runs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,16 +26,16 @@ pub(super) struct Ground {
     pub gangs: Vec<Candidate>,
     pub spots: Vec<Spot>,
     pub queues: Vec<QueueName>,
-    /// Spots by GPU type, those first that could be had for the least.
+    /// Spots by GPU type, the cheapest first.
     pub by_type: BTreeMap<Option<GpuType>, Vec<SpotIndex>>,
     /// The gangs of each queue and the queues below it, the least lost per GPU first.
     below: Vec<Vec<GangIndex>>,
-    /// What gangs that start in this plan add to each queue: it is not there to be taken away.
+    /// What gangs that start in this plan add to each queue: it cannot be taken away.
     fresh: HashMap<(QueueIndex, ResourceName), i64>,
     queue_by_name: HashMap<QueueName, QueueIndex>,
     gang_by_key: HashMap<GangKey, GangIndex>,
     spot_by_node: HashMap<NodeId, SpotIndex>,
-    /// The devices of those that have any. A pod that was just assumed does not name them itself.
+    /// The devices of pods that have any. A pod that was just assumed does not name them itself.
     devices: HashMap<PodId, Vec<DeviceUse>>,
     /// What disruption budgets still allow.
     pub allowed: Allowed,
@@ -53,26 +53,26 @@ pub(super) struct Candidate {
     pub holds: Resources,
     pub lost_gpu_seconds: u64,
     pub started: Option<Timestamp>,
-    /// Whether it may be moved: it saves its state, all of it runs and comes back, and on GPUs that it asked for.
+    /// Whether it may be moved: it saves its state, all of it runs and comes back, and it has GPUs that it asked for.
     pub is_movable: bool,
     pub members: Vec<(PodId, SpotIndex)>,
     /// How many of its pods each disruption budget covers.
     pub budgets: Vec<(BudgetIndex, i64)>,
-    /// Whether it is no candidate any more: it was evicted in this plan, or starts in it.
+    /// Whether it is not a candidate any more: it was evicted in this plan, or starts in it.
     pub is_gone: bool,
 }
 
 /// A node.
 pub(super) struct Spot {
     pub id: NodeId,
-    /// Those that might leave it, with what they have here; the least lost per GPU first.
+    /// Gangs that might leave it, with what they have here; the least lost per GPU first.
     pub victims: Vec<(GangIndex, Resources)>,
-    /// Nothing can be had here for less.
+    /// Nothing costs less here.
     pub floor: u64,
 }
 
 impl Ground {
-    /// Reads everybody who runs; `started` are gangs that start in this plan, and stay.
+    /// Reads all running gangs; `started` are gangs that start in this plan, and stay.
     pub fn read(state: &ClusterState, started: &BTreeSet<GangKey>, now: Timestamp) -> Self {
         let mut ground = Self {
             gangs: Vec::new(),
@@ -109,10 +109,21 @@ impl Ground {
         self.devices.get(&pod).map_or(&[], Vec::as_slice)
     }
 
-    /// Those of a queue and the queues below it that are still there, the least lost per GPU first.
+    /// Gangs of a queue and the queues below it that are still there, the least lost per GPU first.
     pub fn gangs_below(&self, queue: QueueIndex) -> impl Iterator<Item = GangIndex> + '_ {
         let gangs = self.below.get(queue).into_iter().flatten().copied();
         gangs.filter(|index| !self.gangs[*index].is_gone)
+    }
+
+    /// How much of a resource some gangs hold in a queue and the queues below it.
+    pub fn held_in<'a>(
+        &self,
+        queue: QueueIndex,
+        gangs: impl IntoIterator<Item = &'a GangIndex>,
+        resource: &ResourceName,
+    ) -> i64 {
+        let gangs = gangs.into_iter().map(|index| &self.gangs[*index]);
+        gangs.filter(|gang| gang.chain.contains(&queue)).map(|gang| gang.held(resource)).sum()
     }
 
     pub fn queue(&self, name: &QueueName) -> Option<QueueIndex> {
@@ -152,6 +163,7 @@ impl Ground {
                         requests.gpus;
                 }
                 *self.fresh.entry((queue, ResourceName::Cpu)).or_default() += requests.cpu_millis;
+                *self.fresh.entry((queue, ResourceName::Memory)).or_default() += requests.memory_bytes;
             }
         }
     }
@@ -180,7 +192,8 @@ impl Ground {
         let pods: Vec<PodId> = loss::running(state, gang).collect();
         let has_node = gang.members().filter(|id| state.pod(*id).at().is_some()).count();
         let terms = &state.pod(gang.lead()).pod().terms;
-        // Who leaves already, is about to land, or must stay. Terms may differ between members that wait for each other.
+        // It leaves already, is about to land, or must stay. Terms may differ between members that wait for each
+        // other.
         let stays = |id: &PodId| state.pod(*id).pod().terms.eviction.never;
         if pods.is_empty() || pods.len() < has_node || gang.is_leaving() || pods.iter().any(stays) {
             return;
@@ -201,12 +214,12 @@ impl Ground {
         for id in pods {
             let member = state.pod(id);
             let (pod, node) = (member.pod(), member.at().expect("it runs"));
-            // On a node that takes no pods it frees nothing for anybody.
+            // On a node that takes no pods it frees nothing.
             let Some(spot) = self.spot_of(node) else { return };
             candidate.priority = candidate.priority.max(pod.priority);
             candidate.started = candidate.started.max(pod.started);
             candidate.holds += pod.requests;
-            // Who could not start again is not moved.
+            // A gang that could not start again is not moved.
             candidate.is_movable &= pod.comes_back && !pod.gated && pod.unsupported.is_empty();
             if pod.requests.gpus > 0 || pod.device != DeviceAsk::Whole {
                 let gpu_type = state.node(node).gpu_type();
@@ -278,13 +291,20 @@ impl Candidate {
         self.lost_gpu_seconds.saturating_mul(1000) / u64::try_from(self.holds.gpus).unwrap_or(0).max(1)
     }
 
-    /// The part of what is lost that is put to the account of a node. Who needs as many GPUs as the gang frees uses all
-    /// of them, so each bears its part; who needs fewer pays for those that it does not need as well.
+    /// The part of the loss that counts for a node. A claimant that needs as many GPUs as the gang frees uses all of
+    /// them, so each bears its part. A claimant that needs fewer pays for those that it does not need as well.
     pub fn share_of(&self, here: &Resources, needed_gpus: i64) -> u64 {
         let part = |gpus: i64| u128::from(u64::try_from(gpus).unwrap_or(0).max(1));
         let used = self.holds.gpus.min(needed_gpus.max(here.gpus));
         let share = u128::from(self.lost_gpu_seconds) * 1000 * part(here.gpus) / part(used);
         u64::try_from(share).unwrap_or(u64::MAX)
+    }
+
+    /// What decides whether its queue borrows it: its GPUs, or CPU and memory for a gang without GPUs.
+    pub fn judged_by(&self) -> impl Iterator<Item = ResourceName> {
+        let gpus = self.gpu_type.clone().filter(|_| self.holds.gpus > 0).map(ResourceName::Gpu);
+        let without = [ResourceName::Cpu, ResourceName::Memory].into_iter().filter(|_| self.holds.gpus == 0);
+        gpus.into_iter().chain(without)
     }
 
     /// How much it holds of a resource.

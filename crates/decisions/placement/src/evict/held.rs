@@ -1,16 +1,17 @@
-//! Gangs whose place is held come first: they land, or wait for those that leave, or their hold has run out.
+//! Gangs with a hold come first: they land, or wait for gangs that leave, or their hold has expired.
 //!
 //! ```text
 //!            victims gone
 //!   held ────────────────► lands where it was held
 //!     │
-//!     ├── victims, or its own members that are moved, not gone ──► waits, its place stays held
+//!     ├── victims, or its own members that are moved, not gone ──► waits, its nodes stay held
 //!     ├── victims gone, and yet there is no room and none will come ──► waits like any other gang
-//!     └── the hold has run out ──► waits like any other gang
+//!     └── the hold has expired ──► waits like any other gang
 //! ```
 //!
-//! Room on a node is room for whoever is held there: the first that finds it lands. Then those who were to leave for *that* one
-//! may be spared, because its Hold has served, and another is left without room: it claims them anew.
+//! Room on a node is for any gang that is held there: the first that finds it lands. Then gangs that were to leave
+//! for *that* one may be spared, because its Hold has served. Another gang is left without room, and claims them
+//! again.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,7 @@ use crate::gang::{Request, Shape};
 use crate::quota;
 use crate::search;
 
-/// A gang and the places that are held for it.
+/// A gang and the nodes that are held for it.
 struct Held {
     key: GangKey,
     expires: Timestamp,
@@ -35,8 +36,8 @@ struct Held {
     is_whole: bool,
 }
 
-/// Decides about every gang with a hold. After it, `planned` shows what will be: those that give way are gone (and noted
-/// in `leaving`), those that wait for them are held.
+/// Decides about every gang with a hold. After it, `planned` shows what will be: victims are gone (and recorded in
+/// `leaving`), gangs that wait for them are held.
 pub(super) fn settle(
     planned: &mut Fork<'_>,
     plan: &mut Plan,
@@ -44,7 +45,7 @@ pub(super) fn settle(
     cap_watts: Option<u64>,
 ) -> Settled {
     let held = read(planned);
-    // First the view of what is: nobody's hold keeps another one from landing where there is room now.
+    // First the view of what is: no hold keeps another gang from landing where there is room now.
     for member in held.iter().flat_map(|gang| &gang.members) {
         planned.release(member.0);
     }
@@ -64,7 +65,7 @@ pub(super) fn settle(
             plan.released.push(gang.key);
             continue;
         }
-        // Of a gang that has grown since, or lost a member, others wait as well: it comes up again with them.
+        // If the gang has grown since, or lost a member, other members wait as well: it comes up again with them.
         let comes_up = planned.gang(&gang.key).is_some_and(|known| known.pending().len() > 0);
         if let Some(first) = first.filter(|_| !comes_up) {
             let first = planned.pod(first).pod();
@@ -81,14 +82,14 @@ pub(super) fn settle(
     settled
 }
 
-/// What became of the holds.
+/// What happened to the holds.
 #[derive(Default)]
 pub(super) struct Settled {
     /// How many gangs leave.
     pub leave: u32,
-    /// Gangs whose place stays held, and why.
+    /// Gangs whose nodes stay held, and why.
     pub waiting: BTreeMap<GangKey, WaitReason>,
-    /// When the first of their holds runs out.
+    /// When the first of their holds expires.
     pub expires: Option<Timestamp>,
 }
 
@@ -103,7 +104,7 @@ fn read(planned: &ClusterState) -> Vec<Held> {
             });
             let is_whole = planned.held_members(key).all(|id| !planned.is_stand_in(id));
             let mut members: Vec<_> = members.collect();
-            // Not as they are numbered: a plan depends on what is there, not on the order in which it came.
+            // Not by number: a plan depends on what is there, not on the order in which it came.
             members.sort_by_cached_key(|(id, ..)| {
                 let pod = planned.pod(*id).pod();
                 (pod.member_index.unwrap_or(u32::MAX), pod.key.name.clone())
@@ -118,10 +119,10 @@ fn read(planned: &ClusterState) -> Vec<Held> {
     held
 }
 
-/// Starts the gang where it is held, if all of that is free, and if all nodes together draw no more than they may: room was
-/// made with the draw of those that leave taken off, and some of them may still be there.
+/// Starts the gang where it is held, if all of that is free, and if all nodes together stay within the power cap.
+/// Room was made without the power draw of gangs that leave, and some of them may still be there.
 fn land(planned: &mut Fork<'_>, gang: &Held, cap_watts: Option<u64>) -> Option<GangPlacement> {
-    // Mostly somebody is still there: that is seen before anything is read.
+    // Mostly some victim is still there: that is checked before anything is read.
     let has_room = |(pod, node, _): &(PodId, NodeId, Vec<DeviceUse>)| {
         planned.node(*node).has_room_for(planned.pod(*pod).pod())
     };
@@ -162,8 +163,8 @@ fn land(planned: &mut Fork<'_>, gang: &Held, cap_watts: Option<u64>) -> Option<G
     Some(GangPlacement { gang: gang.key.clone(), queue: request.queue?, run: request.run, members })
 }
 
-/// Holds the gang's places again in the view of what will be, unless others have the room of one of them and nobody leaves for
-/// it any more; says whether it does.
+/// Holds the gang's nodes again in the view of what will be, unless others have the room on one of them and no gang
+/// leaves for it any more. Returns whether it does.
 fn hold_again(planned: &mut Fork<'_>, gang: &Held) -> bool {
     for (index, (pod, node, devices)) in gang.members.iter().enumerate() {
         if is_taken(planned, *node, planned.pod(*pod).pod()) && !somebody_leaves_for(planned, &gang.key) {
@@ -181,8 +182,9 @@ fn somebody_leaves_for(planned: &ClusterState, claimant: &GangKey) -> bool {
     planned.leaving_gangs().any(|key| planned.gang(key).and_then(Gang::claimant) == Some(claimant))
 }
 
-/// Whether others have the room that a pod asks for on a node. Not if it would have none on the empty node, or if there is
-/// less than is used: then GPUs vanished, for a while perhaps. Not while somebody leaves either, for whomever that is.
+/// Whether others have the room that a pod asks for on a node. Not if the pod would not fit on the empty node, or if
+/// less exists than is used: then GPUs vanished, for a while perhaps. Nor while any gang leaves the node, for
+/// whichever claimant.
 fn is_taken(planned: &ClusterState, node: NodeId, asks: &Pod) -> bool {
     let node = planned.node(node);
     let leaves = |id: PodId| {
@@ -195,7 +197,7 @@ fn is_taken(planned: &ClusterState, node: NodeId, asks: &Pod) -> bool {
         && !node.pods().any(leaves)
 }
 
-/// Whether those that are held are still those that start together: all that must, and none that may not.
+/// Whether the held members are still those that start together: all that must, and none that may not.
 fn is_whole_gang(planned: &ClusterState, request: &Request, gang: &Held) -> bool {
     let ids = |request: &Request| -> BTreeSet<PodId> {
         request.root.all().flat_map(|group| &group.members).copied().collect()
@@ -220,8 +222,8 @@ fn are_free(state: &ClusterState, node: NodeId, devices: &[DeviceUse]) -> bool {
     devices.iter().all(|asked| parts::is_free(*asked, used.iter()))
 }
 
-/// Takes those that give way out of the view. Says how many they are. Those whose claimant lost its hold stay in the view
-/// for as long as they are there: they take longer than anybody counted on, and it looks elsewhere.
+/// Takes gangs that give way out of the view, and returns how many they are. Gangs whose claimant lost its hold stay
+/// in the view while they are there: they take longer than expected, and the claimant looks elsewhere.
 fn let_leave(planned: &mut Fork<'_>, leaving: &mut Leaving, waiting: &[Held]) -> u32 {
     let held: BTreeSet<&GangKey> = waiting.iter().map(|held| &held.key).collect();
     // A gang that moves leaves for its own next start.

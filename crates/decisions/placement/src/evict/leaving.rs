@@ -1,7 +1,7 @@
 //! What gangs that give way still use.
 //!
-//! A plan is made in the view of what will be: victims are gone, claimants are where they will go. Who starts now must
-//! also fit beside what is still there. That is kept here, and looked at only while somebody leaves.
+//! A plan is made in the view of what will be: victims are gone, claimants are where they will go. A gang that starts
+//! now must also fit together with what is still there. That is kept here, and looked at only while gangs leave.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::neighbours;
 pub(super) struct Leaving {
     /// By node: what is used.
     nodes: BTreeMap<NodeId, Used>,
-    /// Those that leave, and from where.
+    /// Pods that leave, and from where.
     pods: Vec<(PodId, NodeId)>,
     grace_seconds_max: u32,
 }
@@ -47,7 +47,7 @@ impl Leaving {
         self.nodes.is_empty()
     }
 
-    /// Takes note of a pod, before it is taken out of the view.
+    /// Records a pod, before it is taken out of the view.
     pub fn add(&mut self, state: &ClusterState, id: PodId) {
         let member = state.pod(id);
         let Some(node) = member.at() else { return };
@@ -67,8 +67,8 @@ impl Leaving {
         self.grace_seconds_max
     }
 
-    /// Whether what was just placed would stand beside something that is still there. Places that are held for others
-    /// count too: who starts now gets nothing of what is about to be theirs.
+    /// Whether what was just placed conflicts with something that is still there. Nodes that are held for others
+    /// count too: a gang that starts now gets nothing of what will be theirs.
     pub fn blocks(&self, planned: &ClusterState, placement: &GangPlacement) -> bool {
         !self.is_empty()
             && placement.members.iter().any(|member| {
@@ -83,8 +83,8 @@ impl Leaving {
             })
     }
 
-    /// Whether somebody who leaves decides where a pod may start: it would stand beside one that it is kept apart from, or
-    /// lean on one that is about to go.
+    /// Whether a pod that leaves decides where a pod may start: the one must keep apart from the other, or counts on
+    /// its presence.
     fn keeps_away(&self, planned: &ClusterState, (pod, at): (&Pod, NodeId)) -> bool {
         self.pods.iter().any(|(id, from)| {
             let leaves = planned.pod(*id).pod();
@@ -94,7 +94,7 @@ impl Leaving {
     }
 }
 
-/// Whether nothing that is asked for is overcommitted, what is asked for already counted.
+/// Whether nothing that is asked for is overcommitted. What is asked for is already counted.
 pub(super) fn has_room(asked: &Resources, free: &Resources) -> bool {
     let fine = |asked: i64, free: i64| asked <= 0 || free >= 0;
     fine(asked.gpus, free.gpus)

@@ -1,17 +1,17 @@
-//! Room for a gang that is blocked, made by others giving way.
+//! Room for a blocked gang, made by others that give way.
 //!
 //! ```text
-//!   plan starts ──► held gangs first: land, or wait, or their hold ran out           held.rs
-//!   gang placed ──► beside those that still leave: held instead of started           leaving.rs
+//!   plan starts ──► held gangs first: land, or wait, or their hold has expired       held.rs
+//!   gang placed ──► where others still leave: held instead of started                leaving.rs
 //!   gang blocked ─► consolidate: move a few others                                   consolidate.rs
-//!                └► claim: by which rule may it take from whom                       rules.rs
-//!                     └► who loses least, on nodes that help; simulate; trim         ground.rs, slots.rs, fill.rs, choose.rs
+//!                └► claim: by which rule may it take from which gangs                rules.rs
+//!                     └► those that lose least, on nodes that help; simulate; trim   ground.rs, slots.rs, fill.rs, choose.rs
 //! ```
 //!
-//! Whoever gives way does so whole, for a claimant whose place has been simulated without it and is held from then on.
-//! The plan is made in the view of what will be (victims gone, claimants held); only who also fits beside what is still
-//! there starts now. No claim is made for a gang that has a hold; nobody gives way twice for the same claimant; nobody
-//! gives way who starts in the same plan.
+//! A gang gives way as a whole, for a claimant whose place has been simulated without it and is held from then on.
+//! The plan is made in the view of what will be (victims gone, claimants held). A gang starts now only if it also
+//! fits together with what is still there. No claim is made for a gang that has a hold. No gang gives way twice for
+//! the same claimant, and none gives way in the plan that starts it.
 
 mod budgets;
 mod choose;
@@ -23,10 +23,14 @@ mod leaving;
 mod loss;
 mod neighbours;
 mod parts;
+mod placing;
 mod rules;
 mod slots;
+mod taken;
+#[cfg(feature = "testing")]
 mod tidy;
 
+#[cfg(feature = "testing")]
 pub use self::tidy::tidy;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,11 +40,12 @@ use cluster_model::plan::{Eviction, EvictionRule, GangPlacement, Hold, MemberPla
 use cluster_model::{ClusterState, Fork, Gang, GangKey, GpuType, QueueName, ResourceName, Terms};
 use jiff::{SignedDuration, Timestamp};
 
-use self::choose::{Choice, Chooser, Filling};
+use self::choose::{Chooser, ChosenVictims, Filling};
 use self::consolidate::{Blocked, ClearFronts, Moves};
 use self::fill::Fronts;
 use self::ground::{GangIndex, Ground};
 use self::leaving::Leaving;
+use self::placing::{expires, hold};
 use self::rules::{Claim, Runners};
 use crate::backfill::Reservations;
 use crate::gang::{Members, Request};
@@ -48,23 +53,17 @@ use crate::quota;
 use crate::search::Searches;
 use cluster_model::policy::Policy;
 
-/// A hold outlasts the grace of those that leave by so much: they are told one after the other, and seen gone later.
-const SEEN_GONE_SECONDS: u32 = 60;
-
-/// Nobody is waited for longer than this: who asks for more, and takes it, must not bind the claimant to its node.
-const GRACE_SECONDS_MAX: u32 = 3600;
-
-/// Who gives way, and what is held for the gang instead. Both are in the plan or none is.
-pub(crate) struct Room {
+/// Which gangs give way, and what is held for the blocked gang. Both are in the plan, or neither is.
+pub(crate) struct MadeRoom {
     pub evictions: Vec<Eviction>,
     pub holds: Vec<Hold>,
 }
 
-/// What becomes of a gang that was placed.
+/// What happens to a gang that was placed.
 pub(crate) enum Start {
     /// It starts.
     Now(GangPlacement),
-    /// Its place is held until those that leave it are gone.
+    /// Its nodes are held until the gangs on them have left.
     Held(Hold, WaitReason),
 }
 
@@ -76,27 +75,36 @@ pub(crate) enum Stop {
     Decided,
 }
 
-/// What one plan knows of those that give way.
+/// A blocked gang that asks others to give way, and what is used and noted for it.
+pub(crate) struct Claimant<'a> {
+    pub request: &'a Request,
+    /// Why it waits; what is in the way of its claim is added.
+    pub reasons: &'a mut Vec<WaitReason>,
+    pub searches: &'a mut Searches,
+    pub reservations: &'a Reservations,
+}
+
+/// What one plan knows about gangs that give way.
 pub(crate) struct Evictions<'a> {
     policy: &'a Policy,
     now: Timestamp,
     leaving: Leaving,
     leaving_gangs: u32,
-    /// Gangs whose place was held before and stays so.
+    /// Gangs whose nodes were held before and stay so.
     held: BTreeMap<GangKey, WaitReason>,
     /// Gangs that start in this plan.
     started: BTreeSet<GangKey>,
-    /// Gangs that give way in this plan, and for whom.
+    /// Gangs that give way in this plan, and their claimants.
     given: BTreeMap<GangKey, GangKey>,
-    /// What is common to everybody who runs, from the first gang that is blocked on.
+    /// What all running gangs have in common, from the first blocked gang on.
     runners: Option<Runners>,
-    /// Everybody who runs, from the first claim on.
+    /// All running gangs, from the first claim on.
     ground: Option<Ground>,
     fronts: Fronts,
     clear_fronts: ClearFronts,
-    /// Claimants for whom there was no room; there is none for others like them either.
+    /// Claimants for which there was no room; there is none for others like them either.
     hopeless: HashMap<Class, Option<WaitReason>>,
-    /// Whether `look_again_at` reckons with those who are protected from reclaim for now.
+    /// Whether `look_again_at` takes account of gangs that are protected from reclaim for now.
     knows_protections: bool,
     look_again_at: Option<Timestamp>,
 }
@@ -105,7 +113,7 @@ pub(crate) struct Evictions<'a> {
 type Class = (Option<QueueName>, rules::Rules, Members, Arc<Terms>, Option<GpuType>);
 
 impl<'a> Evictions<'a> {
-    /// Settles gangs with a hold, and lets those leave that were told to: see [`held`].
+    /// Settles gangs with a hold, and lets gangs leave that were told to: see [`held`].
     pub fn new(planned: &mut Fork<'_>, plan: &mut Plan, policy: &'a Policy) -> Self {
         let mut leaving = Leaving::default();
         let settled = held::settle(planned, plan, &mut leaving, policy.energy.cap_watts);
@@ -128,12 +136,12 @@ impl<'a> Evictions<'a> {
         }
     }
 
-    /// When to plan again though nothing happens: a hold, a grace or a protection runs out.
+    /// When to plan again even if nothing happens: a hold, a grace or a protection ends then.
     pub fn look_again_at(&self) -> Option<Timestamp> {
         self.look_again_at
     }
 
-    /// Whether a gang is not to be decided about: it gives way, and the rest of it does not start; or it is held, and
+    /// Whether nothing is decided about a gang: it gives way, and the rest of it does not start; or it is held, and
     /// the rest of it comes later.
     pub fn stopped(&self, planned: &ClusterState, gang: &GangKey) -> Option<Stop> {
         if let Some(awaits) = self.held.get(gang) {
@@ -147,7 +155,7 @@ impl<'a> Evictions<'a> {
         Some(Stop::Waits(WaitReason::GivesWay { claimant }))
     }
 
-    /// Whether a gang that was just placed in `planned` starts now, or waits for those that leave.
+    /// Whether a gang that was just placed in `planned` starts now, or waits for gangs that leave.
     pub fn start(&mut self, planned: &mut Fork<'_>, placement: GangPlacement) -> Start {
         if self.is_used() {
             self.started.insert(placement.gang.clone());
@@ -155,7 +163,7 @@ impl<'a> Evictions<'a> {
                 ground.note_started(planned, &placement.gang);
             }
         }
-        // What leaves still draws, and nobody reckons with it but here.
+        // What leaves still draws power, and only this place counts it.
         let draws = self.policy.energy.cap_watts.is_some() && !self.leaving.is_empty();
         if !draws && !self.leaving.blocks(planned, &placement) {
             return Start::Now(placement);
@@ -169,7 +177,8 @@ impl<'a> Evictions<'a> {
         Start::Held(hold, reason)
     }
 
-    /// Says that a gang keeps room in this plan without starting: it is not borrowed, and the gang does not give way.
+    /// Records that a gang keeps room in this plan without starting: the room is not borrowed, and the gang does not
+    /// give way.
     pub fn gathers(&mut self, planned: &ClusterState, gang: &GangKey) {
         if self.is_used() {
             self.started.insert(gang.clone());
@@ -179,68 +188,57 @@ impl<'a> Evictions<'a> {
         }
     }
 
-    /// Makes room for a gang that is blocked, if a rule allows it. What it decides is kept in `planned`: the victims are
-    /// gone from it, the gang is held where it will go.
-    pub fn make_room(
-        &mut self,
-        planned: &mut Fork<'_>,
-        request: &Request,
-        reasons: &mut Vec<WaitReason>,
-        searches: &mut Searches,
-        reservations: &Reservations,
-    ) -> Option<Room> {
-        let is_refused = |reason: &WaitReason| {
-            use WaitReason::{BehindBlocked, KeepsDeadline, OutOfBudget, PowerCapped, WouldDelay};
-            matches!(
-                reason,
-                BehindBlocked { .. }
-                    | KeepsDeadline { .. }
-                    | OutOfBudget { .. }
-                    | PowerCapped { .. }
-                    | WouldDelay { .. }
-            )
-        };
-        // What stands against these is nothing that others hold.
-        if !self.is_used() || !request.problems.is_empty() || reasons.iter().any(is_refused) {
+    /// Makes room for a blocked gang, if a rule allows it. What it decides is kept in `planned`: the victims are gone
+    /// from it, the gang is held where it will go.
+    pub fn make_room(&mut self, planned: &mut Fork<'_>, claimant: &mut Claimant<'_>) -> Option<MadeRoom> {
+        let Claimant { request, reservations, .. } = *claimant;
+        let outlasts = WaitReason::outlasts_evictions;
+        if !self.is_used() || !request.problems.is_empty() || claimant.reasons.iter().any(outlasts) {
             return None;
         }
-        // Others give way for those who must start, not for more.
+        // Others give way for members that must start, not for more.
         let smaller = (request.optional > 0).then(|| Request::read_with(planned, &request.key, 0));
         let request = smaller.as_ref().unwrap_or(request);
+        let mut claimant = Claimant {
+            request,
+            reasons: &mut *claimant.reasons,
+            searches: &mut *claimant.searches,
+            reservations,
+        };
         let gpu_types = request.gpu_types(planned);
-        // Who is moved goes on elsewhere, so moving comes before evicting.
+        // A gang that is moved goes on elsewhere, so moving comes before evicting.
         let limit = request.terms.time_limit_seconds;
-        // When those end who are moved is not asked: they keep off what is reserved.
+        // When moved gangs end is not checked: they keep off what is reserved.
         let delays = |moves: &Moves| {
             reservations.delayed(limit, &moves.claimant).is_some()
                 || moves.moved.iter().any(|(_, members)| reservations.delayed(None, members).is_some())
         };
         let moves = gpu_types.iter().find_map(|gpu_type| {
-            let moves = self.find_moves(planned, request, gpu_type.as_ref(), searches)?;
+            let moves = self.find_moves(planned, &mut claimant, gpu_type.as_ref())?;
             (!delays(&moves)).then_some(moves)
         });
         let room = match moves {
             Some(moves) => Some(self.move_others(planned, request, moves)),
             None => gpu_types.iter().find_map(|gpu_type| {
-                let choice = self.claim(planned, request, gpu_type.as_ref(), reasons, searches)?;
+                let choice = self.claim(planned, &mut claimant, gpu_type.as_ref())?;
                 if let Some(delayed) = reservations.delayed(limit, &choice.members) {
-                    reasons.push(delayed);
+                    claimant.reasons.push(delayed);
                     return None;
                 }
                 Some(self.carry_out(planned, request, choice))
             }),
         }?;
-        reasons.push(self.awaits());
+        claimant.reasons.push(self.awaits());
         Some(room)
     }
 
     fn find_moves(
         &mut self,
         planned: &mut Fork<'_>,
-        request: &Request,
+        claimant: &mut Claimant<'_>,
         gpu_type: Option<&GpuType>,
-        searches: &mut Searches,
     ) -> Option<Moves> {
+        let request = claimant.request;
         let policy = self.policy.consolidation;
         if policy.moves_max == 0 {
             return None;
@@ -261,7 +259,7 @@ impl<'a> Evictions<'a> {
         }
         let ground = self.ground.take().unwrap_or_else(|| Ground::read(planned, &self.started, self.now));
         let blocked = Blocked { ground: &ground, request, gpu_type, policy: self.policy };
-        let moves = blocked.find(planned, &mut self.clear_fronts, searches);
+        let moves = blocked.find(planned, &mut self.clear_fronts, claimant.searches);
         self.ground = Some(ground);
         if moves.is_none() && !request.is_helped_by_others {
             self.hopeless.insert(class, None);
@@ -269,26 +267,25 @@ impl<'a> Evictions<'a> {
         moves
     }
 
-    fn move_others(&mut self, planned: &mut Fork<'_>, request: &Request, moves: Moves) -> Room {
+    fn move_others(&mut self, planned: &mut Fork<'_>, request: &Request, moves: Moves) -> MadeRoom {
         let leave = moves.moved.iter().map(|(gang, _)| (*gang, EvictionRule::Consolidation)).collect();
         let evictions = self.evict(planned, request, leave);
         let mut holds = vec![self.hold(planned, request.key.clone(), moves.claimant)];
         for ((_, members), eviction) in moves.moved.into_iter().zip(&evictions) {
             holds.push(self.hold(planned, eviction.gang.clone(), members));
         }
-        Room { evictions, holds }
+        MadeRoom { evictions, holds }
     }
 
     fn claim(
         &mut self,
         planned: &mut Fork<'_>,
-        request: &Request,
+        claimant: &mut Claimant<'_>,
         gpu_type: Option<&GpuType>,
-        reasons: &mut Vec<WaitReason>,
-        searches: &mut Searches,
-    ) -> Option<Choice> {
+    ) -> Option<ChosenVictims> {
+        let request = claimant.request;
         let resource = gpu_type.cloned().map_or(ResourceName::Cpu, ResourceName::Gpu);
-        self.note_grace(planned, request, &resource, reasons);
+        self.note_grace(planned, claimant, &resource);
         let policy = &self.policy.eviction;
         let outruns_at = rules::outruns_at(planned, request, policy).filter(|_| policy.by_expected_work);
         if let Some(at) = outruns_at.filter(|at| *at > self.now) {
@@ -301,7 +298,7 @@ impl<'a> Evictions<'a> {
         let mut ground = self.ground.take().unwrap_or_else(|| Ground::read(planned, &self.started, self.now));
         let claim = Claim::of(planned, &mut ground, request, resource, &self.policy.eviction, self.now);
         let reclaims = claim.rules().reclaims();
-        let choice = self.choose(planned, request, gpu_type, &ground, claim, searches);
+        let choice = self.choose(planned, claimant, gpu_type, &ground, claim);
         if reclaims && choice.is_err() && !self.knows_protections {
             self.knows_protections = true;
             if let Some(at) = rules::protection_ends(planned, &ground, self.now) {
@@ -309,19 +306,19 @@ impl<'a> Evictions<'a> {
             }
         }
         self.ground = Some(ground);
-        choice.map_err(|gave_up| reasons.extend(gave_up)).ok()
+        choice.map_err(|gave_up| claimant.reasons.extend(gave_up)).ok()
     }
 
-    /// The cheapest choice; if there is none, whether the search gave up.
+    /// The cheapest set of victims; if there is none, whether the search gave up.
     fn choose(
         &mut self,
         planned: &mut Fork<'_>,
-        request: &Request,
+        claimant: &mut Claimant<'_>,
         gpu_type: Option<&GpuType>,
         ground: &Ground,
         mut claim: Claim,
-        searches: &mut Searches,
-    ) -> Result<Choice, Option<WaitReason>> {
+    ) -> Result<ChosenVictims, Option<WaitReason>> {
+        let request = claimant.request;
         let (members, terms) = request.class(planned);
         let queue = request.queue.clone();
         let class = (queue.clone(), claim.rules(), members, terms, gpu_type.cloned());
@@ -332,17 +329,17 @@ impl<'a> Evictions<'a> {
         if let Some(gave_up) = self.hopeless.get(&class).filter(|_| comparable) {
             return Err(gave_up.clone());
         }
-        // A queue that is too full is helped only by those below it, so they are asked first.
+        // If a queue is too full, only gangs below it help, so they are asked first.
         let over = quota::exceeded(planned, request, gpu_type);
         let full = over.iter().find_map(choose::full_queue).and_then(|queue| ground.queue(queue));
         let tries = if full.is_some() { vec![full, None] } else { vec![None] };
-        let (mut best, mut looked): (Option<Choice>, u64) = (None, 0);
+        let (mut best, mut looked): (Option<ChosenVictims>, u64) = (None, 0);
         for below in tries {
             claim.below = below;
             let claim = claim.clone();
             let filling = Filling { claimants: (queue.clone(), claim.rules(), below) };
             let mut chooser = Chooser { ground, claim, request, gpu_type, policy: self.policy, looked: 0 };
-            let found = chooser.choose(planned, &mut self.fronts, &filling, searches);
+            let found = chooser.choose(planned, &mut self.fronts, &filling, claimant.searches);
             looked = looked.max(chooser.looked);
             best = [best, found].into_iter().flatten().min_by_key(|choice| choice.cost);
         }
@@ -356,27 +353,22 @@ impl<'a> Evictions<'a> {
         })
     }
 
-    /// Says when the gang's queue takes back what is its own, if only the grace is in the way.
-    fn note_grace(
-        &mut self,
-        planned: &ClusterState,
-        request: &Request,
-        resource: &ResourceName,
-        reasons: &mut Vec<WaitReason>,
-    ) {
+    /// Says when the gang's queue takes back its quota, if only the grace is in the way.
+    fn note_grace(&mut self, planned: &ClusterState, claimant: &mut Claimant<'_>, resource: &ResourceName) {
+        let request = claimant.request;
         let at = rules::reclaims_at(planned, request).filter(|at| *at > self.now);
         if let Some(at) = at.filter(|_| self.policy.eviction.reclaim)
             && rules::is_entitled(planned, request, resource)
         {
             self.look_again(at);
-            reasons.push(WaitReason::ReclaimsAt { at });
+            claimant.reasons.push(WaitReason::ReclaimsAt { at });
         }
     }
 
-    fn carry_out(&mut self, planned: &mut Fork<'_>, request: &Request, choice: Choice) -> Room {
+    fn carry_out(&mut self, planned: &mut Fork<'_>, request: &Request, choice: ChosenVictims) -> MadeRoom {
         let evictions = self.evict(planned, request, choice.victims);
         let hold = self.hold(planned, request.key.clone(), choice.members);
-        Room { evictions, holds: vec![hold] }
+        MadeRoom { evictions, holds: vec![hold] }
     }
 
     fn evict(
@@ -440,30 +432,5 @@ impl<'a> Evictions<'a> {
 
     fn look_again(&mut self, at: Timestamp) {
         self.look_again_at = Some(self.look_again_at.map_or(at, |known| known.min(at)));
-    }
-}
-
-/// Until when a place is held, if those that leave it may take so long to end.
-fn expires(policy: &Policy, now: Timestamp, grace_seconds: u32) -> Timestamp {
-    let gone_after = grace_seconds.min(GRACE_SECONDS_MAX) + SEEN_GONE_SECONDS;
-    let seconds = SignedDuration::from_secs(i64::from(policy.eviction.hold_seconds.max(gone_after)));
-    now.checked_add(seconds).unwrap_or(Timestamp::MAX)
-}
-
-/// Nodes for a gang on a fork, as any gang finds them. The only way in which this room asks for nodes.
-fn place(
-    attempt: &mut Fork<'_>,
-    request: &Request,
-    gpu_type: Option<&GpuType>,
-    searches: &mut Searches,
-) -> Option<Vec<MemberPlacement>> {
-    searches.try_place(attempt, request, gpu_type)
-}
-
-fn hold(planned: &mut Fork<'_>, members: &[MemberPlacement]) {
-    for member in members {
-        let pod = planned.pod_id(&member.pod).expect("a member that was placed is known");
-        let node = planned.node_id(&member.node).expect("a node that was found is there");
-        planned.hold(pod, node, &member.devices);
     }
 }

@@ -2,7 +2,7 @@
 
 use cluster_model::{ClusterState, NodeId, Pod, PodTerm};
 
-/// Whether one of two pods keeps the other away from where that is.
+/// Whether one of two pods keeps the other away from its node.
 pub(super) fn keep_apart(state: &ClusterState, one: (&Pod, NodeId), other: (&Pod, NodeId)) -> bool {
     keeps_away(state, one, other) || keeps_away(state, other, one)
 }
@@ -18,8 +18,8 @@ fn keeps_away(state: &ClusterState, (pod, at): (&Pod, NodeId), (other, other_at)
     })
 }
 
-/// Whether a pod may have been placed where it is only because another one is there, or is not: it wants such pods near, or
-/// spreads with them.
+/// Whether a pod may be on its node only because another pod is there, or is not: it wants such pods near, or spreads
+/// with them.
 pub(super) fn leans_on(state: &ClusterState, pod: &Pod, other: &Pod) -> bool {
     let Some(asks) = &pod.neighbours else { return false };
     let namespace = state.namespace(&other.key.namespace);

@@ -1,11 +1,11 @@
-//! Whether parts of devices go together on one node.
+//! Whether parts of devices fit together on one node.
 
 use cluster_model::{ClusterState, DeviceAsk, DevicePart, DeviceUse, MigProfile, NodeId};
 
 /// Thousandths of one device.
 const MILLIS: u32 = 1000;
 
-/// Whether a part of a device is free beside those that are used on the same node.
+/// Whether a part of a device is free, given the parts in use on the same node.
 pub(super) fn is_free<'a>(asked: DeviceUse, used: impl Iterator<Item = &'a DeviceUse>) -> bool {
     let mut millis = 0;
     for other in used.filter(|other| other.device == asked.device) {
@@ -35,7 +35,7 @@ pub(super) fn used(state: &ClusterState, node: NodeId) -> Vec<DeviceUse> {
     state.node(node).pods().flat_map(|pod| state.pod(pod).devices()).copied().collect()
 }
 
-/// The parts of a device that would do.
+/// The parts of a device that are acceptable.
 pub(super) fn of(ask: DeviceAsk, device: u8) -> impl Iterator<Item = DeviceUse> {
     let parts: Vec<DevicePart> = match ask {
         DeviceAsk::Whole => vec![DevicePart::Whole],

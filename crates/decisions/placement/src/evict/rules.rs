@@ -1,23 +1,20 @@
-//! Who may be made to give way for whom.
+//! Which gangs may be made to give way for which.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use cluster_model::plan::EvictionRule;
-use cluster_model::{ClusterState, GangKey, Queue, ResourceName, Resources};
+use cluster_model::{ClusterState, GangKey, Queue, ResourceName, Resources, Tier};
 use jiff::{SignedDuration, Timestamp};
 
-use super::budgets;
 use super::ground::{Candidate, GangIndex, Ground, QueueIndex};
+use super::taken::{self, Taken};
 use crate::gang::Request;
-use cluster_model::policy::{EvictionPolicy, Outruns};
+use cluster_model::policy::{EvictionPolicy, Outruns, TierPairs};
 
-/// Priorities of one tier differ by less than this. Within a tier nobody takes from another queue by priority.
-const TIER: i32 = 1000;
-
-/// What is common to all who run. Most claims founder on it, before anybody is looked at as a victim.
+/// What all running gangs have in common. Most claims fail on it, before any gang is looked at as a victim.
 #[derive(Clone, Copy)]
 pub(super) struct Runners {
-    /// Whether anybody saves its state: only then somebody may be moved, or gives way by expected work.
+    /// Whether any of them saves its state: only such a gang may be moved, or gives way by expected work.
     pub save: bool,
     priority_min: i32,
 }
@@ -59,20 +56,22 @@ pub(super) struct Claim {
     /// What changes hands: GPUs of one type, or CPU for a gang without GPUs.
     pub resource: ResourceName,
     by_priority: bool,
+    /// Tiers for which it may also take what another queue owns.
+    takes_quota: TierPairs,
     entitled: Option<Entitled>,
     /// How long the claimant is expected to run, and its GPUs, if it claims by that.
     expected: Option<(i64, i64)>,
     outruns: Outruns,
-    /// If a queue is too full: only those below it help.
+    /// If a queue is too full: only gangs below it help.
     pub below: Option<QueueIndex>,
-    /// Those that are left alone, to see whether others would do better.
+    /// Gangs that are left alone, to see whether others are better victims.
     pub spared: BTreeSet<GangIndex>,
-    /// Whether others are only moved: then whoever saves its state may be.
+    /// Whether others are only moved: then any gang that saves its state may be.
     moves: bool,
     now: Timestamp,
 }
 
-/// Up to which level a claimant's queues are within what they own, this gang included.
+/// Up to which level the queues of a claimant are within what they own, this gang included.
 #[derive(Clone, Copy)]
 struct Entitled {
     /// The first level that owns anything.
@@ -81,22 +80,15 @@ struct Entitled {
     end: usize,
 }
 
-/// Who gives way in one attempt to make room.
-#[derive(Clone, Default)]
-pub(super) struct Taken {
-    pub gangs: BTreeSet<GangIndex>,
-    by_queue: HashMap<QueueIndex, i64>,
-}
-
-/// A claim, and how things stand when others are asked to give way for it.
+/// A claim, and which gangs already give way for it.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
     pub claim: &'a Claim,
     pub state: &'a ClusterState,
     pub ground: &'a Ground,
-    /// Those that give way already.
+    /// Gangs that give way already.
     pub taken: &'a Taken,
-    /// Those that would besides, on the node that is looked at.
+    /// Further gangs that would, on the node that is looked at.
     pub chosen: &'a [GangIndex],
 }
 
@@ -121,6 +113,7 @@ impl Claim {
             priority: lead.priority,
             resource,
             by_priority: policy.by_priority && lead.preempts,
+            takes_quota: policy.takes_quota,
             expected: expected(state, request, policy, now),
             outruns: policy.outruns,
             below: None,
@@ -138,6 +131,7 @@ impl Claim {
             priority: i32::MAX,
             resource,
             by_priority: false,
+            takes_quota: TierPairs::default(),
             entitled: None,
             expected: None,
             outruns: Outruns::default(),
@@ -148,7 +142,7 @@ impl Claim {
         }
     }
 
-    /// What is put to the account of a node if a gang leaves it: what is lost, or how much is moved.
+    /// What counts for a node if a gang leaves it: what is lost, or how much is moved.
     pub fn share_of(&self, gang: &Candidate, here: &Resources, needed_gpus: i64) -> u64 {
         if self.moves {
             // The smaller move is the better one; what is lost decides between moves of one size.
@@ -160,7 +154,7 @@ impl Claim {
         gang.share_of(here, needed_gpus)
     }
 
-    /// Whether floors of nodes say anything about what it costs.
+    /// Whether the floors of nodes bound what it costs.
     pub fn has_floors(&self) -> bool {
         !self.moves
     }
@@ -169,14 +163,20 @@ impl Claim {
         !self.by_priority && self.entitled.is_none() && self.expected.is_none()
     }
 
+    /// The queues of a victim that the claimant is not in, the innermost first: those that would lose something.
+    fn branch_of<'a>(&self, victim: &'a Candidate) -> &'a [QueueIndex] {
+        let length = victim.chain.iter().take_while(|queue| !self.chain.contains(queue)).count();
+        &victim.chain[..length]
+    }
+
     /// By which rules the gang claims.
     pub fn rules(&self) -> Rules {
         let (by_priority, reclaims) = (self.by_priority, self.entitled.is_some());
         Rules { priority: self.priority, by_priority, reclaims, expected: self.expected }
     }
 
-    /// Whether the victim holds what the claimant takes. Who has GPUs is within its quota of them or not; that its CPU is
-    /// borrowed does not matter.
+    /// Whether the victim holds what the claimant takes. A gang with GPUs is judged by its quota of GPUs; whether its
+    /// CPU is borrowed does not matter.
     fn changes_hands(&self, victim: &Candidate) -> bool {
         let is_of_gpus = matches!(self.resource, ResourceName::Gpu(_));
         (victim.holds.gpus == 0 || is_of_gpus) && victim.held(&self.resource) > 0
@@ -193,10 +193,11 @@ impl Asking<'_> {
             return None;
         }
         let rule = self.rule_for(victim)?;
-        if !budgets::allow(ground, taken, chosen, index) {
+        if !taken::allow(ground, taken, chosen, index) {
             return None;
         }
-        // Who gave way once for a gang is not asked again by the same. Last, for most are refused for less.
+        // A gang that gave way once for another is not asked again by the same one. This comes last, because most are
+        // refused for less.
         (!state.was_evicted_for(&victim.key, &claim.key)).then_some(rule)
     }
 
@@ -205,16 +206,32 @@ impl Asking<'_> {
         if claim.moves {
             return victim.is_movable.then_some(EvictionRule::Consolidation);
         }
-        if claim.by_priority && victim.priority < claim.priority {
-            let same_queue = victim.chain.first() == claim.chain.first();
-            if same_queue || tier(victim.priority) < tier(claim.priority) {
-                return Some(EvictionRule::Priority);
-            }
+        if self.may_go_before(victim) {
+            return Some(EvictionRule::Priority);
         }
         if self.may_reclaim(victim) {
             return Some(EvictionRule::Reclaim);
         }
         self.may_outrun(victim).then_some(EvictionRule::ExpectedWork)
+    }
+
+    /// Whether the claimant comes first by its priority. From another queue it takes only what that queue borrows,
+    /// unless the policy lets its tier take quota.
+    fn may_go_before(&self, victim: &Candidate) -> bool {
+        let claim = self.claim;
+        if !claim.by_priority || victim.priority >= claim.priority {
+            return false;
+        }
+        if victim.chain.first() == claim.chain.first() {
+            return true;
+        }
+        let (claims, gives) = (Tier::of(claim.priority), Tier::of(victim.priority));
+        gives < claims && (claim.takes_quota.has(claims, gives) || self.borrows_all(victim))
+    }
+
+    /// Whether all that a gang holds is borrowed, by each queue that would lose it to the claimant.
+    fn borrows_all(&self, victim: &Candidate) -> bool {
+        victim.judged_by().all(|resource| self.borrows(victim, self.claim.branch_of(victim), &resource))
     }
 
     fn may_outrun(&self, victim: &Candidate) -> bool {
@@ -231,7 +248,7 @@ impl Asking<'_> {
         {
             return false;
         }
-        // Run times have heavy tails: who ran for long is expected to run for as long again.
+        // Run times have heavy tails: a gang that ran for long is expected to run for as long again.
         let usual = state.history().expected_seconds(&victim.key.namespace, victim.holds.gpus, claim.now);
         let rest = usual.max(ran);
         let work = |seconds: i64, gpus: i64| seconds.saturating_mul(gpus.max(1));
@@ -241,27 +258,26 @@ impl Asking<'_> {
         {
             return false;
         }
-        // Within one queue nothing changes hands, but what it owns is not taken from those that run on it either.
-        let branch = victim.chain.iter().take_while(|queue| !claim.chain.contains(queue)).count();
-        let queues = victim.chain.get(..branch.max(1));
-        queues.is_some_and(|queues| self.borrows(victim, queues))
+        // Within one queue nothing changes hands, but what it owns is not taken from its own gangs either.
+        let queues = victim.chain.get(..claim.branch_of(victim).len().max(1));
+        queues.is_some_and(|queues| self.borrows(victim, queues, &claim.resource))
     }
 
     fn may_reclaim(&self, victim: &Candidate) -> bool {
         let claim = self.claim;
         let Some(entitled) = &claim.entitled else { return false };
-        // Who is of a higher tier would come before the claimant, and take it back.
-        if tier(victim.priority) > tier(claim.priority) || !claim.changes_hands(victim) {
+        // A gang of a higher tier would come before the claimant, and take it back.
+        if Tier::of(victim.priority) > Tier::of(claim.priority) || !claim.changes_hands(victim) {
             return false;
         }
         // Below the queue where the two chains meet, something changes hands.
-        let branch = victim.chain.iter().take_while(|queue| !claim.chain.contains(queue)).count();
-        let meets = victim.chain.get(branch);
+        let branch = claim.branch_of(victim);
+        let meets = victim.chain.get(branch.len());
         let own = claim.chain.iter().take_while(|queue| Some(*queue) != meets).count();
-        if branch == 0 || own <= entitled.first || own > entitled.end {
+        if branch.is_empty() || own <= entitled.first || own > entitled.end {
             return false;
         }
-        self.has_run(victim) && self.borrows(victim, &victim.chain[..branch])
+        self.has_run(victim) && self.borrows(victim, branch, &claim.resource)
     }
 
     /// Whether a gang ran for as long as its queue protects it.
@@ -272,21 +288,22 @@ impl Asking<'_> {
         ran >= protected
     }
 
-    /// Whether all these queues hold as much as the victim has beyond what they own, after the others gave way.
-    fn borrows(&self, victim: &Candidate, queues: &[QueueIndex]) -> bool {
+    /// Whether each of these queues borrows at least what the victim holds, after the others gave way.
+    fn borrows(&self, victim: &Candidate, queues: &[QueueIndex], resource: &ResourceName) -> bool {
         let Self { claim, state, ground, taken, chosen } = *self;
-        let resource = &claim.resource;
         queues.iter().all(|queue| {
-            let others = chosen.iter().map(|index| &ground.gangs[*index]);
-            let others = others.filter(|other| other.chain.contains(queue));
-            let with_others: i64 = others.map(|other| other.held(resource)).sum();
-            let already = taken.by_queue.get(queue).copied().unwrap_or(0);
+            let with_others = ground.held_in(*queue, chosen, resource);
+            let already = if *resource == claim.resource {
+                taken.by_queue.get(queue).copied().unwrap_or(0)
+            } else {
+                ground.held_in(*queue, &taken.gangs, resource)
+            };
             spare(state, ground, *queue, resource) >= victim.held(resource) + with_others + already
         })
     }
 }
 
-/// By which rules a gang claims: those for whom they are the same may take from the same.
+/// The rules by which a gang claims. Gangs with the same rules may take from the same gangs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Rules {
     priority: i32,
@@ -313,7 +330,7 @@ pub(super) fn protection_ends(state: &ClusterState, ground: &Ground, now: Timest
     protections.chain(banks).filter(|at| *at > now).min()
 }
 
-/// From when on a gang claims by expected work.
+/// When a gang begins to claim by expected work.
 pub(super) fn outruns_at(
     state: &ClusterState,
     request: &Request,
@@ -334,17 +351,6 @@ fn expected(
     let usual = state.history().expected_seconds(namespace, request.needs.gpus, now);
     let limit = request.terms.time_limit_seconds.map_or(i64::MAX, i64::from);
     Some((usual.min(limit), request.needs.gpus))
-}
-
-impl Taken {
-    pub fn add(&mut self, ground: &Ground, resource: &ResourceName, index: GangIndex) {
-        if self.gangs.insert(index) {
-            let gang = &ground.gangs[index];
-            for queue in &gang.chain {
-                *self.by_queue.entry(*queue).or_default() += gang.held(resource);
-            }
-        }
-    }
 }
 
 /// When the grace of a gang's queue has passed for it.
@@ -394,8 +400,4 @@ fn owned(queue: &Queue, resource: &ResourceName) -> Option<i64> {
     let quota = queue.quota.as_ref()?;
     let is_other_type = matches!(resource, ResourceName::Gpu(_)) && !quota.gpus.is_empty();
     quota.get(resource).or_else(|| is_other_type.then_some(0))
-}
-
-fn tier(priority: i32) -> i32 {
-    priority.div_euclid(TIER)
 }

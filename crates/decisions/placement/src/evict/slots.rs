@@ -4,8 +4,8 @@
 //!   nodes by their floor ──► looked at while the floor is below the best known ──► heap by true cost ──► cheapest slot
 //! ```
 //!
-//! What a slot costs is what is lost by those that leave for it. It is looked at again when it is taken from the heap,
-//! because meanwhile others may have left, or may not leave any more.
+//! A slot costs what the gangs that leave for it lose. The cost is checked again when the slot is taken from the
+//! heap, because others may have left since, or may not leave any more.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -15,18 +15,19 @@ use cluster_model::{ClusterState, DeviceAsk, Node, Resources};
 
 use super::ground::{GangIndex, Ground, SpotIndex};
 use super::parts;
-use super::rules::{Asking, Claim, Taken};
+use super::rules::{Asking, Claim};
+use super::taken::Taken;
 use crate::gang::Shape;
 
-/// On a node with at most so many victims every choice among them is looked at: 2^10 at the very most, and far fewer
-/// because a choice is left as soon as it costs more than the best.
+/// On a node with at most this many victims every set of them is tried: 2^10 at the very most, and far fewer because
+/// a set is dropped as soon as it costs more than the best.
 const EXACT_MAX: usize = 10;
 
 /// What one attempt has taken and used so far.
 #[derive(Clone, Default)]
 pub(super) struct Work {
     pub taken: Taken,
-    /// What became free by those that leave, less what members of the claimant use.
+    /// What gangs that leave have freed, less what members of the claimant use.
     free: HashMap<SpotIndex, Resources>,
     /// Gangs looked at.
     pub looked: u64,
@@ -52,6 +53,14 @@ struct Slot {
     victims: Vec<GangIndex>,
 }
 
+/// What a claim is evaluated on.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub state: &'a ClusterState,
+    pub ground: &'a Ground,
+    pub claim: &'a Claim,
+}
+
 impl Work {
     /// What is free on a node, as things stand in this attempt.
     pub fn free(&self, state: &ClusterState, ground: &Ground, spot: SpotIndex) -> Resources {
@@ -59,7 +68,8 @@ impl Work {
     }
 
     /// Lets a gang leave all its nodes.
-    pub fn take(&mut self, state: &ClusterState, ground: &Ground, claim: &Claim, gang: GangIndex) {
+    pub fn take(&mut self, scene: Scene<'_>, gang: GangIndex) {
+        let Scene { state, ground, claim } = scene;
         self.taken.add(ground, &claim.resource, gang);
         for (pod, spot) in &ground.gangs[gang].members {
             *self.free.entry(*spot).or_default() += state.pod(*pod).pod().requests;
@@ -80,32 +90,25 @@ impl Front {
 
     /// Makes room for one more member in `work`, where that costs least. False if there is none, or the bound on gangs
     /// looked at is reached.
-    pub fn take_slot(
-        &mut self,
-        state: &ClusterState,
-        ground: &Ground,
-        claim: &Claim,
-        work: &mut Work,
-        looked_max: u64,
-    ) -> bool {
+    pub fn take_slot(&mut self, scene: Scene<'_>, work: &mut Work, looked_max: u64) -> bool {
         loop {
-            self.enter_up_to_best(ground, claim);
+            self.enter_up_to_best(scene);
             let Some(Reverse(known)) = self.heap.pop() else { return false };
             let spot = known.2;
             if work.looked >= looked_max {
                 self.heap.push(Reverse(known));
                 return false;
             }
-            let Some(found) = self.look(state, ground, claim, work, spot) else { continue };
+            let Some(found) = self.look(scene, work, spot) else { continue };
             let now = (found.cost, found.gpus, spot);
             if now > known {
                 self.heap.push(Reverse(now));
                 continue;
             }
             for gang in &found.victims {
-                work.take(state, ground, claim, *gang);
+                work.take(scene, *gang);
                 // Its other nodes have become cheaper.
-                let elsewhere = ground.gangs[*gang].members.iter().map(|(_, other)| *other);
+                let elsewhere = scene.ground.gangs[*gang].members.iter().map(|(_, other)| *other);
                 self.heap
                     .extend(elsewhere.filter(|other| *other != spot).map(|other| Reverse((0, 0, other))));
             }
@@ -117,18 +120,12 @@ impl Front {
 
     /// The next cheapest slot and its victims, without taking it; the node is not offered again until it is
     /// [offered](Self::offer).
-    pub fn next_victims(
-        &mut self,
-        state: &ClusterState,
-        ground: &Ground,
-        claim: &Claim,
-        work: &mut Work,
-    ) -> Option<(Entry, Vec<GangIndex>)> {
+    pub fn next_victims(&mut self, scene: Scene<'_>, work: &mut Work) -> Option<(Entry, Vec<GangIndex>)> {
         loop {
-            self.enter_up_to_best(ground, claim);
+            self.enter_up_to_best(scene);
             let Reverse(known) = self.heap.pop()?;
             let spot = known.2;
-            let Some(found) = self.look(state, ground, claim, work, spot) else { continue };
+            let Some(found) = self.look(scene, work, spot) else { continue };
             let now = (found.cost, found.gpus, spot);
             if now > known {
                 self.heap.push(Reverse(now));
@@ -138,13 +135,13 @@ impl Front {
         }
     }
 
-    /// Offers a node that costs so much at least.
+    /// Offers a node that costs at least this much.
     pub fn offer(&mut self, entry: Entry) {
         self.heap.push(Reverse(entry));
     }
 
     /// Nodes whose floor is not above the best known could be better: they enter the heap at their floor.
-    fn enter_up_to_best(&mut self, ground: &Ground, claim: &Claim) {
+    fn enter_up_to_best(&mut self, Scene { ground, claim, .. }: Scene<'_>) {
         while let Some(spot) = self.spots.get(self.entered) {
             let floor = if claim.has_floors() { ground.spots[*spot].floor } else { 0 };
             if floor == u64::MAX || self.heap.peek().is_some_and(|Reverse((best, ..))| *best < floor) {
@@ -155,22 +152,16 @@ impl Front {
         }
     }
 
-    /// Who would have to leave a node for one more member, at the least cost.
-    fn look(
-        &self,
-        state: &ClusterState,
-        ground: &Ground,
-        claim: &Claim,
-        work: &mut Work,
-        spot: SpotIndex,
-    ) -> Option<Slot> {
+    /// The gangs that would have to leave a node for one more member, at the least cost.
+    fn look(&self, scene: Scene<'_>, work: &mut Work, spot: SpotIndex) -> Option<Slot> {
+        let Scene { state, ground, claim } = scene;
         let node = state.node(ground.spots[spot].id).object()?;
         work.looked += 1;
         if !suits(&self.shape, node) {
             return None;
         }
         let free = work.free(state, ground, spot);
-        if self.fits(state, ground, work, spot, &free, &[]) {
+        if self.fits(scene, work, spot, &free, &[]) {
             return Some(Slot { cost: 0, gpus: 0, victims: Vec::new() });
         }
         let asking = Asking { claim, state, ground, taken: &work.taken, chosen: &[] };
@@ -182,8 +173,7 @@ impl Front {
             .map(|(gang, here)| (*gang, *here, claim.share_of(&ground.gangs[*gang], here, self.needed_gpus)))
             .collect();
         work.looked += victims.len() as u64;
-        let mut choice =
-            Choice { front: self, state, ground, claim, work, spot, victims: &victims, best: None };
+        let mut choice = NodeVictims { front: self, scene, work, spot, victims: &victims, best: None };
         if victims.len() <= EXACT_MAX {
             choice.every(0, &free, 0, &mut Vec::new());
         } else {
@@ -196,8 +186,7 @@ impl Front {
 
     fn fits(
         &self,
-        state: &ClusterState,
-        ground: &Ground,
+        Scene { state, ground, .. }: Scene<'_>,
         work: &Work,
         spot: SpotIndex,
         free: &Resources,
@@ -216,26 +205,23 @@ impl Front {
     }
 }
 
-/// A choice among the victims of one node.
-struct Choice<'a> {
+/// A search among the victims of one node.
+struct NodeVictims<'a> {
     front: &'a Front,
-    state: &'a ClusterState,
-    ground: &'a Ground,
-    claim: &'a Claim,
+    scene: Scene<'a>,
     work: &'a Work,
     spot: SpotIndex,
     victims: &'a [(GangIndex, Resources, u64)],
     best: Option<(u64, Vec<GangIndex>)>,
 }
 
-impl Choice<'_> {
-    /// Every choice from the victim `next` on, but those that cost as much as the best.
+impl NodeVictims<'_> {
+    /// Every set from the victim `next` on, except those that cost as much as the best.
     fn every(&mut self, next: usize, free: &Resources, cost: u64, chosen: &mut Vec<GangIndex>) {
         if self.best.as_ref().is_some_and(|(best, _)| *best <= cost && !chosen.is_empty()) {
             return;
         }
-        if !chosen.is_empty() && self.front.fits(self.state, self.ground, self.work, self.spot, free, chosen)
-        {
+        if !chosen.is_empty() && self.front.fits(self.scene, self.work, self.spot, free, chosen) {
             self.best = Some((cost, chosen.clone()));
             return;
         }
@@ -248,7 +234,8 @@ impl Choice<'_> {
         self.every(next + 1, free, cost, chosen);
     }
 
-    /// The least lost per GPU first until there is room; then those go back that are not needed, the dearest first.
+    /// The least lost per GPU first until there is room; then those that are not needed stay after all, the dearest
+    /// first.
     fn greedy(&mut self, free: &Resources) {
         let (mut free, mut chosen): (_, Vec<GangIndex>) = (*free, Vec::new());
         let mut has_room = false;
@@ -258,7 +245,7 @@ impl Choice<'_> {
             }
             chosen.push(*gang);
             free += *here;
-            has_room = self.front.fits(self.state, self.ground, self.work, self.spot, &free, &chosen);
+            has_room = self.front.fits(self.scene, self.work, self.spot, &free, &chosen);
             if has_room {
                 break;
             }
@@ -271,7 +258,7 @@ impl Choice<'_> {
         for (gang, here, _) in by_share {
             let without: Vec<_> = chosen.iter().copied().filter(|other| other != gang).collect();
             let left = free - *here;
-            if self.front.fits(self.state, self.ground, self.work, self.spot, &left, &without) {
+            if self.front.fits(self.scene, self.work, self.spot, &left, &without) {
                 (chosen, free) = (without, left);
             }
         }
@@ -281,7 +268,7 @@ impl Choice<'_> {
 
     /// Whether a rule makes the gang give way, after those in `chosen`.
     fn gives_way(&self, chosen: &[GangIndex], gang: GangIndex) -> bool {
-        let (claim, state, ground) = (self.claim, self.state, self.ground);
+        let Scene { state, ground, claim } = self.scene;
         Asking { claim, state, ground, taken: &self.work.taken, chosen }.rule(gang).is_some()
     }
 }
@@ -311,8 +298,8 @@ fn has_part(
     (0..devices).any(|device| parts::of(ask, device).any(|part| parts::is_free(part, used.iter())))
 }
 
-/// Whether a node has the other resources and the ports that are asked for, once these gangs are gone. Other members of the
-/// claimant are left out of account: the search that follows counts them.
+/// Whether a node has the other resources and the ports that are asked for, once these gangs are gone. Other members
+/// of the claimant are ignored: the search that follows counts them.
 fn has_extras(
     state: &ClusterState,
     ground: &Ground,

@@ -6,20 +6,21 @@ use cluster_model::plan::{Eviction, EvictionRule, Hold, MemberPlacement, Plan};
 use cluster_model::{ClusterState, Fork, PodId};
 use jiff::Timestamp;
 
-use super::budgets;
 use super::ground::{GangIndex, Ground, SpotIndex};
-use super::{expires, hold, place};
+use super::placing::{expires, hold, place};
+use super::taken;
 use crate::gang::Request;
 use crate::search::Searches;
 use cluster_model::policy::Policy;
 
-/// Who is moved has saved its state at most so long ago: moving is to spare energy, not to spend it on the same work again.
+/// How long ago a gang that is moved must have saved its state at most: moving is to save energy, not to spend it on
+/// the same work again.
 const LOST_SECONDS_MAX: u64 = 60;
 
 /// Moves gangs that save their state off nodes that are at most half full, the emptiest first, onto nodes that are in
-/// use anyway; at most as many gangs as the policy moves for one claimant. Nobody gives way by this: each gang moves for
-/// its own sake, and has a place held in the same plan. While somebody waits nobody is moved: whoever moves holds two places
-/// for a while, and the waiting need them.
+/// use anyway; at most as many gangs as the policy moves for one claimant. No gang gives way by this: each gang moves
+/// for its own sake, and has a hold in the same plan. Nothing is moved while any gang waits: a gang that moves holds
+/// two places for a while, and waiting gangs need them.
 pub fn tidy(state: &mut ClusterState, policy: &Policy, now: Timestamp) -> Plan {
     let mut plan = Plan::empty(state.generation(), now);
     if state.waiting_gangs().len() > 0 {
@@ -36,7 +37,7 @@ pub fn tidy(state: &mut ClusterState, policy: &Policy, now: Timestamp) -> Plan {
             continue;
         }
         let all: Vec<GangIndex> = moved.iter().chain(&gangs).copied().collect();
-        if !budgets::allow_all(&ground, &all) {
+        if !taken::allow_all(&ground, &all) {
             continue;
         }
         let Some(places) = elsewhere(&mut planned, &ground, spot, &gangs, &mut searches) else { continue };
@@ -71,7 +72,7 @@ fn nearly_empty(state: &ClusterState, ground: &Ground) -> Vec<SpotIndex> {
     let has = |spot: &SpotIndex| {
         state.node(ground.spots[*spot].id).object().map_or(0, |object| object.allocatable.gpus)
     };
-    // A device of which somebody has a part is in use.
+    // A device is in use if any part of it is.
     let used = |spot: &SpotIndex| has(spot) - state.node(ground.spots[*spot].id).free().gpus;
     let mut spots: Vec<SpotIndex> =
         (0..ground.spots.len()).filter(|spot| used(spot) > 0 && 2 * used(spot) <= has(spot)).collect();
@@ -79,8 +80,8 @@ fn nearly_empty(state: &ClusterState, ground: &Ground) -> Vec<SpotIndex> {
     spots
 }
 
-/// The gangs on a node, if all that is on it may be moved. Who was just started, or moved, is left alone, and who would
-/// have to do much again.
+/// The gangs on a node, if all that is on it may be moved. A gang that was just started or moved is left alone, and
+/// so is one that would have to do much again.
 fn movable(
     state: &ClusterState,
     ground: &Ground,

@@ -10,13 +10,13 @@ use crate::backfill::would_help;
 use crate::gang::Request;
 use crate::quota::{self, Need};
 
-/// Gangs that differ in nothing but name and age: if one finds no room, none does.
+/// Gangs that differ only in name and age: if one finds no room, none does.
 pub(super) struct Class {
-    /// Their queue; `None` if they have none that is sound.
+    /// Their queue; `None` if they have none that is valid.
     pub queue: Option<QueueName>,
     /// GPUs of each.
     pub gpus: i64,
-    /// What each needs, for each GPU type that would do.
+    /// What each needs, for each acceptable GPU type.
     pub needs: Vec<Vec<Need>>,
     /// How long each may run.
     pub limit_seconds: Option<i64>,
@@ -24,7 +24,7 @@ pub(super) struct Class {
     pub usual_seconds: i64,
     /// When each must have ended.
     pub deadline: Option<Timestamp>,
-    /// The oldest of those that were not looked at yet, then the first by name.
+    /// The oldest of those not looked at yet, then the first by name.
     pub next: Option<(Timestamp, GangKey)>,
     /// Where to find those after it.
     id: Option<ClassOfGangs>,
@@ -41,7 +41,7 @@ impl Class {
         self.limit_seconds.unwrap_or(self.usual_seconds)
     }
 
-    /// How long a gang can still wait without missing its deadline; less than nothing if it is too late.
+    /// How long a gang can still wait without missing its deadline; below zero if it is too late.
     pub fn laxity_seconds(&self, now: Timestamp) -> Option<i64> {
         let left = self.deadline?.as_second().saturating_sub(now.as_second());
         Some(left.saturating_sub(self.needed_seconds()))
@@ -52,7 +52,7 @@ impl Class {
         self.next = self.next.take().and_then(|gang| self.after(planned, &gang).cloned());
     }
 
-    /// The gangs that were not looked at yet.
+    /// The gangs not looked at yet.
     pub fn gangs<'a>(&'a self, planned: &'a ClusterState) -> impl Iterator<Item = &'a (Timestamp, GangKey)> {
         std::iter::successors(self.next.as_ref(), |gang| self.after(planned, gang))
     }
@@ -75,7 +75,7 @@ pub(super) fn finishing(state: &ClusterState) -> VecDeque<GangKey> {
     state.waiting_gangs().take_while(finishes).cloned().collect()
 }
 
-/// All gangs but those. Costs what there are classes.
+/// All gangs but those. The cost depends on the number of classes.
 pub(super) fn tiers(
     state: &ClusterState,
     finishing: &VecDeque<GangKey>,
@@ -94,11 +94,11 @@ pub(super) fn tiers(
     tiers
 }
 
-/// So many classes are looked at for gangs that waited too long; each look costs O(nodes).
+/// How many classes are searched for gangs that waited too long; each look costs O(nodes).
 const OVERDUE_LOOKS_MAX: u32 = 16;
 
-/// Takes out the gangs that waited for at least so long and that it would help to come first, the oldest first, then by
-/// name, at most so many.
+/// Takes out gangs that waited for at least this long and that it would help to come first: the oldest first, then by
+/// name, at most this many.
 pub(super) fn take_overdue(
     planned: &ClusterState,
     classes: &mut [Class],
@@ -146,7 +146,7 @@ fn read(state: &ClusterState, class: &WaitingClass, first: (Timestamp, GangKey),
     }
 }
 
-/// What each gang needs for each GPU type that would do.
+/// What each gang needs for each acceptable GPU type.
 fn needs(state: &ClusterState, asks: &Resources, with_gpus: Option<&Pod>) -> Vec<Vec<Need>> {
     let types: Vec<Option<&GpuType>> = match with_gpus {
         None => vec![None],

@@ -1,4 +1,4 @@
-//! Which gang is looked at next: the order of rules, in one place.
+//! Which gang is considered next: the order of rules, in one place.
 //!
 //! ```text
 //!   1  gangs that finish their start      they hold nodes that do nothing until the rest is there
@@ -6,7 +6,7 @@
 //!   3  a few that waited far too long     they keep what falls free for them: backfill/gather.rs
 //!   4  the tree of queues, from the root  tree.rs: at each level the child that
 //!        a  is within its quota             quota/standing.rs, or pays with its bank's credit
-//!        b  holds less than half its share  share.rs: the past punishes nobody more than that
+//!        b  holds less than half its share  share.rs: the past costs no queue more than that
 //!        c  has the lowest weighted share   share.rs: dominant, of what is held and was used, decayed
 //!   5  within a queue                     turn.rs:
 //!        a  the least laxity                if a deadline is about to be missed
@@ -14,12 +14,12 @@
 //!        c  age, then name
 //! ```
 //!
-//! The order moves while a plan is made: a queue steps back with every gang of it that starts. What it costs: the classes
-//! of gangs that wait are put into their queues once, and then every gang that is looked at moves its queue and those above
-//! it, each in the order of its siblings.
+//! The order changes while a plan is made: a queue steps back with every gang of it that starts. The cost: the
+//! classes of waiting gangs are put into their queues once, and then every gang that is considered moves its queue
+//! and those above it, each in the order of its siblings.
 //!
-//! Beside the order stands one rule of admission, `deadline/`: nobody starts who makes a gang miss a deadline that can
-//! still be met, if that gang is of the same or a higher tier.
+//! Apart from the order there is one rule of admission, `deadline/`: no gang starts that would make another gang, of
+//! the same or a higher tier, miss a deadline that it can still meet.
 
 mod classes;
 mod deadline;
@@ -52,7 +52,7 @@ pub(crate) struct Order {
     overdue: u32,
     /// Tiers that are still to come.
     tiers: BTreeMap<Reverse<i32>, Vec<Class>>,
-    /// The tier that begins once those that waited too long are through.
+    /// The tier that begins once gangs that waited too long are done.
     next_tier: Vec<Class>,
     /// The tier that is being planned.
     tier: Option<Tree>,
@@ -112,7 +112,7 @@ impl Order {
         self.next_tier = classes;
     }
 
-    /// Why a gang is not looked at any further, if the policy stops at the first that is blocked.
+    /// Why a gang is not considered any further, if the policy stops at the first that is blocked.
     pub fn stopped(&self, request: &Request) -> Option<WaitReason> {
         let first = self.stopped_at.as_ref().filter(|_| !request.is_granted)?;
         Some(WaitReason::BehindBlocked { gang: first.clone() })
@@ -123,26 +123,27 @@ impl Order {
         self.deadlines.missed_by(attempt, request)
     }
 
-    /// Says that the gang starts, as placed or held in `planned`.
+    /// Records that the gang starts, as placed or held in `planned`.
     pub fn started(&mut self, planned: &ClusterState, request: &Request) {
         self.deadlines.started(planned, request);
     }
 
-    /// When to look again though nothing happened.
+    /// When to look again even if nothing happens.
     pub fn look_again_at(&self) -> Option<Timestamp> {
         self.deadlines.look_again_at()
     }
 
-    /// Says that the gang finds no room, so that none like it needs to be looked at, unless all are to be explained.
+    /// Records that the gang finds no room, so that none like it needs to be considered, unless all are to be
+    /// explained.
     pub fn blocked(&mut self, request: &Request) {
-        // What is wrong with one gang alone says nothing about those like it, and it does not stand in line yet.
+        // What is wrong with one gang alone says nothing about those like it, and it is not in line yet.
         if !request.problems.is_empty() {
             return;
         }
         if self.policy == OrderPolicy::StrictAge && self.stopped_at.is_none() {
             self.stopped_at = Some(request.key.clone());
         }
-        // Where other pods have a say, those like it may find room.
+        // If other pods decide, those like it may find room.
         let says_for_all = !self.explain && !request.depends_on_neighbours;
         if let Some(tier) = self.tier.as_mut().filter(|_| says_for_all) {
             tier.drop_class();

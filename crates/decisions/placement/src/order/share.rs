@@ -17,13 +17,14 @@
 //! - a queue steps back while a plan is made, with every gang of it that starts;
 //! - the past fades by half in each half-life.
 //!
-//! The past alone would shut out, for up to a half-life, who used an idle cluster before somebody else came. So a queue
-//! that *holds* less than half of what its rivals hold on average, per weight, is served before all others (`tree.rs`):
-//! that much is left to everybody with demand, and who is new still gets more than its share until the past is even.
+//! By the past alone, a queue that used an idle cluster would be shut out for up to a half-life once another queue
+//! came. So a queue that *holds* less than half of what its rivals hold on average, per weight, is served before all
+//! others (`tree.rs`). That much is left to every queue with demand, and a new queue still gets more than its share
+//! until the past is even.
 //!
-//! A queue that borrows is measured by what it holds and used beyond its quota: the weight divides what is left over, and
-//! what a queue owns is not held against it. One that is within its quota is measured by all of it. The past is GPU time
-//! of all types together; CPU and memory have none.
+//! A queue that borrows is measured by what it holds and used beyond its quota: the weight divides what is left over,
+//! and what a queue owns is not held against it. A queue within its quota is measured by all of it. The past is GPU
+//! time of all types together; CPU and memory have none.
 
 use cluster_model::{ClusterState, Queue, QueueName, QueueUsage, ResourceName};
 
@@ -39,7 +40,7 @@ const PAST_WEIGHS: i128 = 16;
 /// 1 / ln 2, in millionths: the mean life of use in half-lives.
 const MEAN_LIFE_MILLIONTHS: i128 = 1_442_695;
 
-/// A queue's share. Nothing in it was divided by the weight yet but `used`.
+/// A queue's share. Only `used` is divided by the weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     /// The share of the documentation above; the lowest comes first.
@@ -107,7 +108,7 @@ fn of_cluster(amount: i64, capacity: i64) -> i128 {
     i128::from(amount) * WHOLE / i128::from(capacity.max(1))
 }
 
-/// Who has no weight comes after all who have one.
+/// A queue without weight comes after all that have one.
 fn per_weight(share: i128, weight: i128) -> i128 {
     if weight == 0 { i128::MAX } else { share / weight }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   root ──► child by place ──► … ──► queue with gangs ──► class by turn ──► its next gang
 //!                ▲                            │
-//!                └── places of the queues above are found anew after each gang ──┘
+//!                └── places of the queues above are found again after each gang ─┘
 //! ```
 //!
 //! Gangs in a queue that has queues below it compete with those as one more child, of weight 1 and without a quota.
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use crate::order::classes::Class;
 use crate::order::share::{Past, Share};
 use crate::order::turn::Turn;
-use crate::quota::{Standing, standing_of};
+use crate::quota::{QuotaStanding, standing_of};
 use cluster_model::policy::OrderPolicy;
 
 /// The queues with gangs of one tier, and those above them.
@@ -46,12 +46,12 @@ struct Node {
 
 #[derive(Clone, Default)]
 enum Kind {
-    /// Above all queues; or gangs without a queue, which only wait to be told so.
+    /// Above all queues. Also gangs without a queue, which only wait to be told so.
     #[default]
     NoQueue,
     /// A queue with all that is below it.
     Queue(QueueName),
-    /// The gangs in a queue itself, beside its children.
+    /// The gangs in a queue itself, apart from its children.
     Own(QueueName),
 }
 
@@ -65,7 +65,7 @@ struct Place {
 impl Tree {
     pub fn new(state: &ClusterState, classes: Vec<Class>, policy: OrderPolicy, now: Timestamp) -> Self {
         let mut tree = Self { policy, now, classes, nodes: vec![Node::default()], last: None };
-        // First come, first served knows no queues: all gangs stand in one.
+        // First come, first served ignores queues: all gangs are in one.
         let leaves = if policy == OrderPolicy::StrictAge { BTreeMap::new() } else { tree.grow(state) };
         for class in 0..tree.classes.len() {
             let queue = tree.classes[class].queue.as_ref();
@@ -102,7 +102,7 @@ impl Tree {
         self.classes[class].next.as_ref().map(|(_, gang)| gang.clone())
     }
 
-    /// Passes over all further gangs of the class of the last one.
+    /// Skips all further gangs of the class of the last one.
     pub fn drop_class(&mut self) {
         if let Some((_, class)) = self.last {
             self.classes[class].next = None;
@@ -116,7 +116,7 @@ impl Tree {
         let mut parents: BTreeMap<QueueName, Option<QueueName>> = BTreeMap::new();
         for queue in &with_gangs {
             let mut next = Some(queue.clone());
-            // Ends: the chain was found sound, so that it has an end, when the class was read.
+            // This ends: the chain was found valid when the class was read.
             while let Some(name) = next.filter(|name| !parents.contains_key(name)) {
                 next = state.queue(&name).and_then(|(queue, _)| queue.parent.clone());
                 parents.insert(name, next.clone());
@@ -173,7 +173,7 @@ impl Tree {
         }
     }
 
-    /// Finds the place of a queue among its siblings anew.
+    /// Finds the place of a queue among its siblings again.
     fn find_place(&mut self, state: &ClusterState, index: usize) {
         let node = &self.nodes[index];
         let class = match node.turns.first() {
@@ -202,8 +202,8 @@ fn place(state: &ClusterState, node: &Node, class: &Class) -> Place {
             let run_seconds = class.expected_seconds();
             let standings =
                 class.needs.iter().map(|needs| standing_of(state, queue, usage, needs, run_seconds));
-            // A gang that takes one of several GPU types stands as well as the best of them lets it.
-            let borrows = !standings.min().unwrap_or(Standing::Borrows).is_entitled();
+            // A gang that takes one of several GPU types has the best standing that any of them gives.
+            let borrows = !standings.min().unwrap_or(QuotaStanding::Borrows).is_entitled();
             Place { borrows, share: Share::of(state, queue, usage, node.past, borrows) }
         }
         Kind::Own(name) => {
@@ -228,14 +228,14 @@ struct Siblings {
 }
 
 impl Siblings {
-    /// The one to be served next: whoever holds less than half of its share of what all of them hold, else whoever used
-    /// least.
+    /// The one to be served next: a queue that holds less than half of its share of what all of them hold, else the
+    /// one that used least.
     fn first(&self) -> Option<usize> {
         let (borrows, _, least_used) = *self.by_used.first()?;
         let (_, _, least_held) = *self.by_held.first()?;
         let share = &self.shares[&least_held];
         let (held, weight) = self.sums[usize::from(borrows)];
-        // Compared across, as a division would round.
+        // Multiplied crosswise, because a division would round.
         let is_below_half = 2 * share.held * weight < held * share.weight;
         Some(if is_below_half { least_held } else { least_used })
     }

@@ -1,4 +1,4 @@
-//! Whose turn it is within a queue.
+//! Which gang is next within a queue.
 
 use cluster_model::GangKey;
 use jiff::Timestamp;
@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use crate::order::classes::Class;
 use cluster_model::policy::OrderPolicy;
 
-/// A deadline is about to be missed when less time is left to start than the gang would run, or than this. It is as long
-/// as many gangs run, so that there is mostly one more chance before it is too late.
+/// A deadline is near if less time is left to start than the gang would run, or than this. It is as long as many
+/// gangs run, so that there is mostly one more chance before it is too late.
 const URGENT_SECONDS: i64 = 3600;
 
 /// The place of a gang in its queue: the lowest first.
@@ -50,6 +50,6 @@ fn rule(class: &Class, policy: OrderPolicy, now: Timestamp) -> Rule {
     if policy == OrderPolicy::Age {
         return Rule::Ordinary { work_gpu_seconds: 0 };
     }
-    // One without GPUs counts as one with one: its run time is what the others wait for.
+    // A gang without GPUs counts as one with one: its run time is what the others wait for.
     Rule::Ordinary { work_gpu_seconds: class.expected_seconds().saturating_mul(class.gpus.max(1)) }
 }

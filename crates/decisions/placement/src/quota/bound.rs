@@ -1,9 +1,9 @@
-//! No queue holds more than it may: its limit where that names the resource, else its quota.
+//! No queue holds more than it may: its limit if that names the resource, else its quota.
 
 use cluster_model::plan::WaitReason;
 use cluster_model::{ClusterState, QueueChain};
 
-use super::Need;
+use super::need::Need;
 
 /// Every queue of the chain that has no room, for every resource that is short.
 pub(super) fn exceeded(_state: &ClusterState, chain: &QueueChain<'_>, needs: &[Need]) -> Vec<WaitReason> {

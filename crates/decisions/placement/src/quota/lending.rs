@@ -1,4 +1,4 @@
-//! A queue keeps for itself what it does not lend. Who borrows takes from what the others leave.
+//! A queue keeps for itself what it does not lend. A borrower takes from what the others leave.
 //!
 //! Of its quota `q` a queue lends at most `l`, so it keeps back `q − l`, less what it holds. A gang that makes its queue
 //! borrow leaves room under the same parent for what the siblings keep back:
@@ -7,12 +7,13 @@
 //!   parent holds + gang asks + Σ siblings max(0, q − l − holds)  ≤  parent's bound, else what the cluster has
 //! ```
 //!
-//! Who stays within quota takes only what is its own, and is not asked.
+//! A gang that stays within quota takes only what its queue owns, and is not checked.
 
 use cluster_model::plan::WaitReason;
 use cluster_model::{ClusterState, Queue, QueueChain, QueueUsage, ResourceName};
 
-use super::{Need, owned};
+use super::need::Need;
+use super::standing::owned;
 
 /// Every level of the chain at which the gang would take what siblings keep back, for every resource.
 pub(super) fn reserved(state: &ClusterState, chain: &QueueChain<'_>, needs: &[Need]) -> Vec<WaitReason> {
@@ -46,7 +47,7 @@ pub(super) fn reserved(state: &ClusterState, chain: &QueueChain<'_>, needs: &[Ne
     reasons
 }
 
-/// Whether the queue only takes what is its own. What its quota does not name is not.
+/// Whether the queue only takes what it owns. It does not own what its quota does not name.
 fn is_own(queue: &Queue, usage: &QueueUsage, resource: &ResourceName, asks: i64) -> bool {
     owned(queue, resource).is_some_and(|owned| usage.held(resource).saturating_add(asks) <= owned)
 }

@@ -1,31 +1,30 @@
-//! Room in the tree of queues: what a gang needs to be let start, whatever the nodes have.
+//! Room in the tree of queues: what a gang needs in order to start, whatever the nodes have.
 //!
 //! ```text
 //!   needs, by resource ──► budget ──► bound ──► lending ──► reasons, or none: it may start
 //! ```
 //!
-//! Each rule looks at the gang's queue and every queue above it, and says all that is in the way, with numbers. What a
-//! queue owns, and on whose account it would take more, is its [`Standing`]: the order of planning goes by it.
+//! Each rule looks at the gang's queue and every queue above it, and says all that is in the way, with numbers. What
+//! a queue owns, and on which account it would take more, is its [`QuotaStanding`]: the order of planning depends on it.
 
 mod bound;
 mod budget;
 mod lending;
+mod need;
 mod standing;
 
 use cluster_model::plan::WaitReason;
-use cluster_model::{ClusterState, GpuType, QueueChain, ResourceName, Resources};
+use cluster_model::{ClusterState, GpuType, QueueChain};
 
 use crate::gang::Request;
 
-pub(crate) use standing::{Standing, owned, standing_of};
-
-/// What a gang needs of one resource that queues count.
-pub(crate) type Need = (ResourceName, i64);
+pub(crate) use need::{Need, needs};
+pub(crate) use standing::{QuotaStanding, owned, standing_of};
 
 /// What is in the way of a gang with these needs, in its queue and those above.
 type Rule = fn(&ClusterState, &QueueChain<'_>, &[Need]) -> Vec<WaitReason>;
 
-/// In the order in which their reasons are told.
+/// In the order in which their reasons are given.
 const RULES: [Rule; 3] = [budget::spent, bound::exceeded, lending::reserved];
 
 /// Everything in the tree of queues that is in the way of a gang, if it took GPUs of this type.
@@ -34,7 +33,7 @@ pub(crate) fn exceeded(
     request: &Request,
     gpu_type: Option<&GpuType>,
 ) -> Vec<WaitReason> {
-    // A gang that finishes its start was granted its room, and runs on money that was spent on it already.
+    // A gang that finishes its start was granted its room, and money was spent on its run already.
     if request.is_granted {
         return Vec::new();
     }
@@ -45,14 +44,4 @@ pub(crate) fn exceeded(
     };
     let needs = needs(&request.needs, gpu_type);
     RULES.iter().flat_map(|rule| rule(state, &chain, &needs)).collect()
-}
-
-/// What is asked for, by resource; nothing that is not.
-pub(crate) fn needs(asks: &Resources, gpu_type: Option<&GpuType>) -> Vec<Need> {
-    let needs = [
-        gpu_type.map(|gpu_type| (ResourceName::Gpu(gpu_type.clone()), asks.gpus)),
-        Some((ResourceName::Cpu, asks.cpu_millis)),
-        Some((ResourceName::Memory, asks.memory_bytes)),
-    ];
-    needs.into_iter().flatten().filter(|(_, asks)| *asks > 0).collect()
 }

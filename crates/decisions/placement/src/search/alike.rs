@@ -3,15 +3,15 @@
 use cluster_model::plan::{MemberPlacement, WaitReason};
 use cluster_model::{DomainId, Fork, GpuType, NodeId, PodId};
 
-use super::Search;
 use super::fit;
-use super::ranking::{Ask, Choice, Local};
+use super::for_gang::Search;
+use super::ranking::{Ask, ChosenNode, Local};
 use super::reasons;
 use crate::gang::Group;
 
 impl Search<'_> {
-    /// A node for each member of the group, assumed in `attempt`; or why not. Reasons are given for the cluster as a
-    /// whole; who searches in a part of it knows better what is missing there.
+    /// A node for each member of the group, assumed in `attempt`; or why not. Reasons are for the cluster as a whole;
+    /// a caller that searches a part of it knows better what is missing there.
     pub(super) fn place_alike(
         &mut self,
         attempt: &mut Fork<'_>,
@@ -47,7 +47,7 @@ impl Search<'_> {
     ) -> Option<NodeId> {
         let is_void = self.rules.is_void(attempt, member);
         let admits = |node| is_void || self.rules.admits(attempt, node, member);
-        let Choice { node, level, .. } = match local {
+        let ChosenNode { node, level, .. } = match local {
             Some(local) => local.best(attempt, admits)?,
             None => self.rankings.best(attempt, gpu_type, ask, admits)?,
         };

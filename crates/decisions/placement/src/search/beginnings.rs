@@ -12,7 +12,7 @@ use crate::gang::Request;
 /// Places that are tried for one gang: those with the most room, and each costs a search.
 const BEGINNINGS_MAX: usize = 64;
 
-/// The label by whose values it may begin here or there; none if it has one member, or if some are there.
+/// The label whose values are the places where it may begin; none if it has one member, or if some are there.
 pub(super) fn key<'a>(state: &'a ClusterState, request: &Request) -> Option<&'a Arc<str>> {
     if !request.is_helped_by_others || request.root.len() < 2 {
         return None;

@@ -30,7 +30,7 @@ pub(super) fn takes(state: &ClusterState, class: &NodeClass, shape: &Shape) -> R
         return Err(if untolerated.any(Taint::is_cordon) { Refused::Cordon } else { Refused::Taint });
     }
     let labels = &class.kind().labels;
-    // A label that is not kept with the class, because almost every node has another value, is looked at node by node.
+    // A label that is not kept with the class, because almost every node has another value, is checked node by node.
     let has =
         |key: &str, value| labels.get(key).map_or(!state.label_splits_kinds(key), |label| label == value);
     if !shape.node_selector.iter().all(|(key, value)| has(key, value)) {
@@ -114,8 +114,8 @@ pub(crate) fn times_counted(requests: &Resources, free: &Resources) -> i64 {
     asked.map(|(asked, free)| (free / asked).max(0)).min().unwrap_or(i64::MAX)
 }
 
-/// How often the devices of an Exact node suffice. For members that ask for whole devices and a part of one as well, each
-/// part but one is reckoned to need a device of its own: perhaps too few, never too many.
+/// How often the devices of an Exact node suffice. If members ask for whole devices and a part of one as well, each
+/// part but one is assumed to need a device of its own: perhaps too few, never too many.
 fn times_devices(class: &NodeClass, shape: &Shape) -> i64 {
     let unused = count(class.devices().iter().filter(|device| device.is_free()));
     let parts: i64 = class.devices().iter().map(|device| parts_in(*device, shape.device)).sum();
@@ -145,8 +145,8 @@ pub(super) fn millis_free(device: DeviceState) -> u16 {
     device.millis_free.max(in_slices)
 }
 
-/// The devices of an Exact node that a member gets: the part from a device with so many thousandths free, whole ones
-/// from the rest, the first that suit. `None` if they do not suffice.
+/// The devices of an Exact node that a member gets: the part from a device with this many thousandths free, whole
+/// ones from the rest, the first that suit. `None` if they do not suffice.
 pub(super) fn devices(node: &NodeState, shape: &Shape, level: u16) -> Option<Vec<DeviceUse>> {
     if !node.object().is_some_and(|object| object.exact) || !shape.uses_gpus() {
         return Some(Vec::new());

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use cluster_model::workload::{AskedShape, DEVICE_MILLIS, ONE, Snapshot};
+use cluster_model::workload::{AskedShape, DEVICE_MILLIS, ONE, WorkloadSnapshot};
 use cluster_model::{GpuType, Resources};
 
 const SLACK_WEIGHT: i64 = 3;
@@ -26,7 +26,7 @@ const WHOLE: i64 = DEVICE_MILLIS as i64;
 pub(super) struct Free {
     pub cpu_millis: i64,
     pub memory_bytes: i64,
-    /// Devices that nobody uses.
+    /// Devices that are not in use.
     pub whole: i64,
     /// Free thousandths of devices in use that have some, the least first.
     pub parts: Vec<u16>,
@@ -35,9 +35,9 @@ pub(super) struct Free {
 /// What is taken of a node's devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
-    /// So many whole devices, perhaps none.
+    /// This many whole devices, perhaps none.
     Whole(i64),
-    /// Thousandths of one device, which has `level` of them free: 1000 is a device that nobody uses.
+    /// Thousandths of one device, which has `level` of them free: 1000 is a device that is not in use.
     Part { millis: u16, level: u16 },
 }
 
@@ -65,9 +65,9 @@ impl Free {
     }
 }
 
-/// What taking so much of a node in this state costs. `before` is [`stranded`] of the state.
+/// What it costs to take this much of a node in this state. `before` is [`stranded`] of the state.
 pub(super) fn cost(
-    snapshot: &Snapshot,
+    snapshot: &WorkloadSnapshot,
     scarcity: i64,
     free: &Free,
     before: i64,
@@ -83,7 +83,7 @@ pub(super) fn cost(
 }
 
 /// Φ of a node in this state.
-pub(super) fn stranded(snapshot: &Snapshot, free: &Free) -> i64 {
+pub(super) fn stranded(snapshot: &WorkloadSnapshot, free: &Free) -> i64 {
     let in_parts: i64 = free.parts.iter().map(|part| i64::from(*part)).sum();
     let all = free.whole.max(0) * WHOLE + in_parts;
     if all == 0 {
@@ -124,8 +124,11 @@ fn reach_and_fit(free: &Free, shape: &AskedShape) -> (i64, i64) {
 }
 
 /// For each type: over all sets of types that pods name and it is in, the set's share of demand over its share of
-/// capacity, times [`ONE`]. Zero where nobody names it.
-pub(super) fn scarcity(snapshot: &Snapshot, capacity: &BTreeMap<GpuType, i64>) -> BTreeMap<GpuType, i64> {
+/// capacity, times [`ONE`]. Zero if no pod names it.
+pub(super) fn scarcity(
+    snapshot: &WorkloadSnapshot,
+    capacity: &BTreeMap<GpuType, i64>,
+) -> BTreeMap<GpuType, i64> {
     let all: i128 = capacity.values().map(|gpus| i128::from(*gpus)).sum();
     let demand: i128 = snapshot.demand.iter().map(|(_, demand)| i128::from(*demand)).sum();
     let mut scarcity: BTreeMap<GpuType, i64> = BTreeMap::new();
@@ -154,10 +157,10 @@ mod tests {
         AskedShape { cpu_millis, memory_bytes: 1, device_millis, devices }
     }
 
-    fn snapshot(shapes: Vec<(AskedShape, i64)>) -> Snapshot {
+    fn snapshot(shapes: Vec<(AskedShape, i64)>) -> WorkloadSnapshot {
         let slack = vec![0; usize::from(DEVICE_MILLIS) + 1];
-        // Whatever CPU there is, is enough.
-        Snapshot { version: 1, shapes, slack, millis_per_cpu: 1_000 * ONE, demand: Vec::new() }
+        // Any amount of CPU is enough.
+        WorkloadSnapshot { version: 1, shapes, slack, millis_per_cpu: 1_000 * ONE, demand: Vec::new() }
     }
 
     fn free(cpu_millis: i64, whole: i64, parts: &[u16]) -> Free {
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(snapshot: &Snapshot, free: &Free, expected_millis: i64) {
+    fn check(snapshot: &WorkloadSnapshot, free: &Free, expected_millis: i64) {
         assert_eq!(stranded(snapshot, free), expected_millis * ONE, "{free:?}");
     }
 
@@ -207,7 +210,7 @@ mod tests {
         pods.slack[250] = 40 * ONE;
         check(&pods, &free(9_000, 2, &[250, 250]), 3 * (2 * 10 + 2 * 40));
         // 125 thousandths of a GPU for each core: 4 cores are enough for 500 of 2,000.
-        let pods = Snapshot { millis_per_cpu: ONE / 8, ..snapshot(Vec::new()) };
+        let pods = WorkloadSnapshot { millis_per_cpu: ONE / 8, ..snapshot(Vec::new()) };
         check(&pods, &free(4_000, 2, &[]), 1_500);
         check(&pods, &free(16_000, 2, &[]), 0);
         check(&pods, &free(-5, 2, &[]), 2_000);
@@ -239,7 +242,7 @@ mod tests {
     fn scarcity_is_the_share_of_demand_over_the_share_of_capacity() {
         let capacity: BTreeMap<GpuType, i64> = [("T4".into(), 100), ("G2".into(), 300)].into();
         let demand = vec![(vec![], 500), (vec!["T4".into()], 250), (vec!["G2".into(), "T4".into()], 250)];
-        let scarcity = scarcity(&Snapshot { demand, ..snapshot(Vec::new()) }, &capacity);
+        let scarcity = scarcity(&WorkloadSnapshot { demand, ..snapshot(Vec::new()) }, &capacity);
         // T4: a quarter of demand for a quarter of capacity, and a quarter for all; G2 only the latter.
         assert_eq!(scarcity[&GpuType::from("T4")], ONE + ONE / 4);
         assert_eq!(scarcity[&GpuType::from("G2")], ONE / 4);

@@ -1,4 +1,4 @@
-//! Where on a device an instance is cut: where most is still possible afterwards.
+//! Where an instance is cut on a device: where most is still possible afterwards.
 //!
 //! On an empty device all starts look alike by count, but are not: one slice at start 0 rules out the four-slice and
 //! the whole instance for good. So the number of ways in which the rest could be cut decides.

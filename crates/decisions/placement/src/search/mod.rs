@@ -8,13 +8,14 @@
 //!                               └─► reasons   why there are none, with numbers
 //! ```
 //!
-//! Nodes that differ in nothing but name and place are one class, looked at once. A gang that found no room is not looked
-//! for again in the same plan, nor is one like it, unless somebody gave something back since, or it wants others near or an
-//! even spread with them: then somebody who comes may make room too.
+//! Nodes that differ only in name and place are one class, looked at once. A gang that found no room is not searched
+//! for again in the same plan, and neither is one like it. The exceptions: something was given back since, or the
+//! gang wants others near or an even spread with them, so that new pods may make room too.
 
 mod alike;
 mod beginnings;
 mod fit;
+mod for_gang;
 mod fragmentation;
 mod mig;
 mod ranking;
@@ -28,16 +29,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cluster_model::plan::{MemberPlacement, WaitReason};
-use cluster_model::{ClusterState, Fork, GpuType, Moment, NodeId, Place, Terms};
+use cluster_model::{ClusterState, Fork, ForkMoment, GpuType, Place, Terms};
 
 pub(crate) use self::fit::{times_counted, would_take};
 
+use self::for_gang::{Running, Search};
 use self::ranking::Ask;
 use self::rankings::Rankings;
-use self::rooms::Running;
+
 use self::rules::Rules;
 pub(crate) use self::rules::neighbours_admit;
-use crate::gang::{Group, Members, Request};
+use crate::gang::{Members, Request};
 use crate::{Packing, Policy};
 
 /// Domains that are tried for one gang. Counts rule most of them out before, so more would hardly find more.
@@ -49,30 +51,16 @@ pub(crate) struct Searches {
     packing: Packing,
     cap_watts: Option<u64>,
     explains: bool,
-    /// Gangs that found no room, when, and why, if anybody asked.
-    failed: HashMap<Class, (Moment, Option<Vec<WaitReason>>)>,
+    /// Gangs that found no room, when, and why, if reasons were wanted.
+    failed: HashMap<Class, (ForkMoment, Option<Vec<WaitReason>>)>,
     rankings: Rankings,
     /// Whether the rankings were renewed for this plan.
     is_renewed: bool,
 }
 
-/// Gangs that find or miss the same nodes. Queue and priority do not matter for that. Gangs of which members run already
-/// are tied to where those are, so they are not compared.
+/// Gangs that find or miss the same nodes. Queue and priority do not matter for that. A gang with running members is
+/// tied to their nodes, so it is not compared.
 type Class = ((Members, Arc<Terms>), Option<GpuType>);
-
-/// The search for one gang.
-struct Search<'a> {
-    rankings: &'a mut Rankings,
-    request: &'a Request,
-    gpu_type: Option<&'a GpuType>,
-    packing: Packing,
-    rules: Rules,
-    running: Vec<Running>,
-    members: Vec<MemberPlacement>,
-    tries_left: u32,
-    /// Whether reasons are asked for; else there are none, which costs less.
-    explains: bool,
-}
 
 impl Searches {
     pub fn new(policy: &Policy) -> Self {
@@ -93,12 +81,12 @@ impl Searches {
         Self { rankings, ..Self::new(policy) }
     }
 
-    /// Leaves what is good for the next plan with the state.
+    /// Leaves with the state what is valid for the next plan.
     pub fn remember(self, state: &mut ClusterState) {
         state.planner_memory().put(self.rankings);
     }
 
-    /// The GPU types that a gang may have, the one that suits best first: by the score of its first members.
+    /// The GPU types that a gang may have, the most suitable first: by the score of its first members.
     pub fn types_in_order(&mut self, state: &ClusterState, request: &Request) -> Vec<Option<GpuType>> {
         let mut types = request.gpu_types(state);
         let first = request.root.all().find(|group| group.shape.uses_gpus());
@@ -115,8 +103,8 @@ impl Searches {
         types
     }
 
-    /// A node for every member of the gang on one GPU type, assumed in `attempt`; or why not, and then `attempt` is to be
-    /// dropped.
+    /// A node for every member of the gang on one GPU type, assumed in `attempt`; or why not, and then `attempt` must
+    /// be dropped.
     pub fn place(
         &mut self,
         attempt: &mut Fork<'_>,
@@ -127,7 +115,7 @@ impl Searches {
         self.find(attempt, request, gpu_type)
     }
 
-    /// The same without reasons: for whoever tries many ways, and needs one.
+    /// The same without reasons, for callers that try many ways and need one.
     pub fn try_place(
         &mut self,
         attempt: &mut Fork<'_>,
@@ -167,7 +155,7 @@ impl Searches {
         }
     }
 
-    /// If what the packing chose draws too much, what draws least is tried.
+    /// If the choice of the packing draws too much power, the one that draws least is tried.
     fn place_below_cap(
         &mut self,
         attempt: &mut Fork<'_>,
@@ -192,8 +180,8 @@ impl Searches {
         Err(vec![WaitReason::PowerCapped { cap_watts, draws_watts, would_draw_watts }])
     }
 
-    /// Members that want each other near are bound by where the first goes, which is chosen without the others in mind: if
-    /// that leads nowhere, other places to begin are tried.
+    /// Members that want each other near are bound by where the first goes, which is chosen without the others in
+    /// mind. If that leads nowhere, other places to begin are tried.
     fn search(
         &mut self,
         attempt: &mut Fork<'_>,
@@ -275,23 +263,14 @@ impl Searches {
     }
 }
 
-impl<'a> Search<'a> {
-    fn ask(&self, group: &Group) -> Ask {
-        Ask { packing: self.packing, shape: group.shape.clone() }
-    }
-
-    fn gpu_type_of(&self, group: &Group) -> Option<&'a GpuType> {
-        self.gpu_type.filter(|_| group.shape.uses_gpus())
-    }
-}
-
 /// Whether the only member of a request may go to a node as things are, on GPUs of a type: what the search asks of each node
 /// before it takes one.
+#[cfg(feature = "testing")]
 pub(crate) fn nodes_that_take<'a>(
     state: &'a ClusterState,
     request: &Request,
     gpu_type: Option<&'a GpuType>,
-) -> impl Fn(NodeId) -> bool + use<'a> {
+) -> impl Fn(cluster_model::NodeId) -> bool + use<'a> {
     let member = request.root.all().next().map(|group| (group.shape.clone(), group.members[0]));
     let rules = rules(state, request, gpu_type, &running(state, request));
     move |node| {

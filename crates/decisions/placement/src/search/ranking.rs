@@ -37,7 +37,7 @@ pub(super) struct Ranking {
     read: Option<u64>,
 }
 
-/// What is known of the class that was born as this one under its number.
+/// What is known about the class with this number and birth.
 #[derive(Clone, Copy, Default)]
 struct Known {
     born: u64,
@@ -51,7 +51,7 @@ struct Fit {
     times: i64,
 }
 
-/// A class in order. Of equal scores the content decides, which every history of events gives alike.
+/// A class in order. Among equal scores the content decides, which does not depend on the history of events.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Ranked {
     score: Score,
@@ -69,7 +69,7 @@ impl Ranked {
 }
 
 /// A node for the next member, and what is free of the device that it gets a part of.
-pub(super) struct Choice {
+pub(super) struct ChosenNode {
     pub node: NodeId,
     pub level: u16,
     pub score: Score,
@@ -129,7 +129,7 @@ impl Ranking {
         state: &ClusterState,
         gpu_type: Option<&GpuType>,
         admits: impl Fn(NodeId) -> bool,
-    ) -> Option<Choice> {
+    ) -> Option<ChosenNode> {
         // There are few types, and a reference to an option cannot be looked up.
         let (_, ordered) = self.ordered.iter_mut().find(|(key, _)| key.as_ref() == gpu_type)?;
         let before = ordered.len();
@@ -228,7 +228,7 @@ impl Ranking {
     }
 }
 
-/// Whether nodes of the class have GPUs of the type; any would do if none is named.
+/// Whether nodes of the class have GPUs of the type; any type if none is named.
 pub(super) fn is_of(class: &NodeClass, gpu_type: Option<&GpuType>) -> bool {
     gpu_type.is_none() || class.kind().gpu_type.as_ref() == gpu_type
 }
@@ -255,7 +255,7 @@ pub(super) struct Local {
 
 impl Local {
     /// The best node of the domain that is admitted.
-    pub fn best(&mut self, state: &ClusterState, admits: impl Fn(NodeId) -> bool) -> Option<Choice> {
+    pub fn best(&mut self, state: &ClusterState, admits: impl Fn(NodeId) -> bool) -> Option<ChosenNode> {
         best(&mut self.ordered, state, self.domain, admits)
     }
 }
@@ -265,7 +265,7 @@ fn best(
     state: &ClusterState,
     domain: DomainId,
     admits: impl Fn(NodeId) -> bool,
-) -> Option<Choice> {
+) -> Option<ChosenNode> {
     let mut without_nodes = Vec::new();
     let mut found = None;
     for ranked in ordered.iter() {
@@ -280,7 +280,7 @@ fn best(
             continue;
         }
         if let Some(node) = nodes.find(|node| admits(*node)) {
-            found = Some(Choice { node, level: ranked.level, score: ranked.score });
+            found = Some(ChosenNode { node, level: ranked.level, score: ranked.score });
             break;
         }
     }

@@ -1,11 +1,11 @@
-//! All rankings that were needed lately.
+//! All rankings that were needed recently.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use cluster_model::{ClassId, ClusterState, DomainId, GpuType, NodeId};
 
-use super::ranking::{Ask, Choice, Local, Ranking};
+use super::ranking::{Ask, ChosenNode, Local, Ranking};
 use super::score::Scoring;
 
 /// Entries of all rankings together, about 64 bytes each: 256 MB at the very most. Beyond it all are forgotten.
@@ -18,7 +18,7 @@ pub(super) struct Rankings {
     all: Vec<(Ask, Ranking)>,
     /// Where to find the ranking for an ask.
     by_ask: HashMap<Ask, usize>,
-    /// The one that was asked last: mostly it is asked again.
+    /// The one that was asked for last: mostly it is asked for again.
     last: usize,
     entries: usize,
 }
@@ -30,7 +30,7 @@ impl fmt::Debug for Rankings {
 }
 
 impl Rankings {
-    /// Forgets what was reckoned from what is no longer true.
+    /// Forgets what was computed from what is no longer true.
     pub fn renew(&mut self, state: &ClusterState) {
         if !self.scoring.as_ref().is_some_and(|scoring| scoring.is_current(state)) {
             *self = Self { scoring: Some(Scoring::new(state)), ..Self::default() };
@@ -50,7 +50,7 @@ impl Rankings {
         gpu_type: Option<&GpuType>,
         ask: &Ask,
         admits: impl Fn(NodeId) -> bool,
-    ) -> Option<Choice> {
+    ) -> Option<ChosenNode> {
         self.with(ask, |ranking, scoring| {
             ranking.update(state, scoring, ask);
             ranking.best(state, gpu_type, admits)

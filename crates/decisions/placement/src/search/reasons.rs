@@ -1,4 +1,5 @@
-//! Why members that are alike find no nodes: counted by classes. Only what classes do not say is looked at node by node.
+//! Why members that are alike find no nodes: counted by classes. Only what classes do not say is checked node by
+//! node.
 
 use cluster_model::plan::{Refusals, WaitReason};
 use cluster_model::{ClusterState, DeviceAsk, GpuType, NodeClass, Resources};
@@ -33,7 +34,7 @@ pub(super) fn shortage(
     let members_asked = bounded(i64::try_from(group.members.len()).unwrap_or(i64::MAX));
     let mut reasons = count.reasons(shape, gpu_type, members_asked);
     if count.fit >= i64::from(members_asked) {
-        // By count there is room, so what stands in the way are other pods.
+        // By count there is room, so other pods are in the way.
         let even = rules.skew_max().map(|skew_max| WaitReason::CannotSpread { members_asked, skew_max });
         reasons.extend(near::reason(state, group, gpu_type).or(even));
     }
@@ -53,7 +54,7 @@ fn impossible(gpu_type: &GpuType, largest: Option<i64>, asks: i64) -> Option<Wai
 struct Count {
     /// Members that fit.
     fit: i64,
-    /// Members more that would fit if GPUs (or CPU, for members without GPUs) were all that counts.
+    /// How many more members would fit if only GPUs counted (or CPU, for members without GPUs).
     fit_otherwise: i64,
     refusals: Refusals,
     gpus_free: i64,
@@ -88,7 +89,7 @@ impl Count {
         }
     }
 
-    /// Counts the nodes of a class that have not the labels, or the name, that are asked for.
+    /// Counts the nodes of a class that lack the labels, or the name, that are asked for.
     fn refuse_unselected(&mut self, state: &ClusterState, class: &NodeClass, shape: &Shape) -> i64 {
         let nodes = class.nodes().filter_map(|node| state.node(node).object());
         let mut unselected = 0;

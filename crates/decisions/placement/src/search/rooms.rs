@@ -16,25 +16,16 @@ use std::sync::Arc;
 use cluster_model::plan::WaitReason;
 use cluster_model::{ClusterState, DomainId, Fork, Level, NodeId, PodId, TopologyTerms};
 
-use super::Search;
+use super::for_gang::{Running, Search};
 use crate::gang::{Group, Grouping, Shape};
 
-/// A member that has its node already.
-#[derive(Clone, Debug)]
-pub(super) struct Running {
-    /// The group that it counts in.
-    pub group: Option<Arc<str>>,
-    pub index: u32,
-    pub node: NodeId,
-}
-
-/// A domain in which a grouping may lie.
-struct Room {
+/// A domain in which a grouping may be placed.
+struct DomainRoom {
     domain: DomainId,
     order: usize,
-    /// How many of its members find room, as far as counts tell.
+    /// How many of its members fit, as far as counts tell.
     members: usize,
-    /// How many like those of its largest group would.
+    /// How many members like those of its largest group would fit.
     capacity: i64,
 }
 
@@ -69,7 +60,8 @@ impl Search<'_> {
                 return self.place_inside(attempt, grouping, within);
             }
             let Ok(level) = u8::try_from(depth - 1) else { continue };
-            // Those that run may lie apart at the preferred level; the required one binds the others all the same.
+            // Running members may be scattered at the preferred level; the required level binds the others all the
+            // same.
             let tried = if depth > outermost { around_running } else { Some(within) };
             let Some(tried) = tried else { continue };
             reasons = match self.place_at(attempt, grouping, tried, Level(level), &running) {
@@ -91,7 +83,7 @@ impl Search<'_> {
     ) -> Result<(), Vec<WaitReason>> {
         let rooms = self.rooms(attempt, grouping, within, level, running);
         let counted = rooms.iter().map(|room| (room.members, Reverse(room.order), room.domain)).max();
-        let mut fitting: Vec<Room> =
+        let mut fitting: Vec<DomainRoom> =
             rooms.into_iter().filter(|room| room.members >= grouping.len()).collect();
         fitting.sort_by_key(|room| (room.capacity, room.order));
         let mut tried = None;
@@ -111,13 +103,13 @@ impl Search<'_> {
             self.rules = saved.0;
             self.members.truncate(saved.1);
         }
-        // Counts are not all: where something was tried, what counts is how many found room in truth.
+        // Counts are not everything: where something was tried, the number of members that really fit decides.
         let name = |(members, _, domain)| (members, Some(domain_name(attempt, domain)));
         let (members, name) = tried.or(counted).map_or((0, None), name);
         Err(vec![no_room_together(grouping, level, members, name)])
     }
 
-    /// The domains of a level in which a grouping may lie, in the order of their paths.
+    /// The domains of a level in which a grouping may be placed, in the order of their paths.
     fn rooms(
         &mut self,
         attempt: &Fork<'_>,
@@ -125,7 +117,7 @@ impl Search<'_> {
         within: DomainId,
         level: Level,
         running: &[NodeId],
-    ) -> Vec<Room> {
+    ) -> Vec<DomainRoom> {
         let mut domains = Vec::new();
         match anchor(attempt, level, running) {
             Anchor::Nowhere => {}
@@ -137,12 +129,12 @@ impl Search<'_> {
         }
         let mut look = |(order, domain)| {
             let (members, capacity) = self.room_for(attempt, grouping, domain);
-            Room { domain, order, members, capacity }
+            DomainRoom { domain, order, members, capacity }
         };
         domains.into_iter().enumerate().map(&mut look).collect()
     }
 
-    /// How many of the members find room in a domain, as far as counts tell, and how many like them would.
+    /// How many of the members fit in a domain, as far as counts tell, and how many like them would.
     fn room_for(&mut self, attempt: &Fork<'_>, grouping: &Grouping, domain: DomainId) -> (usize, i64) {
         let (mut members, mut room) = (0, i64::MAX);
         for group in grouping.all() {
@@ -154,7 +146,7 @@ impl Search<'_> {
         (members, room)
     }
 
-    /// Places a grouping in a domain, wherever there: groups within first, they are the harder ones.
+    /// Places a grouping anywhere in a domain: inner groups first, because they are harder.
     fn place_inside(
         &mut self,
         attempt: &mut Fork<'_>,
@@ -234,13 +226,13 @@ impl Search<'_> {
     }
 }
 
-/// Where members that have a node already tie down the rest.
+/// How members that have a node already restrict the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Anchor {
-    /// There are none, or they lie in several domains: too late to keep together.
+    /// There are none, or they are in several domains: too late to keep together.
     Anywhere,
     In(DomainId),
-    /// They lie in no domain of the level, so nobody can join them.
+    /// They are in no domain of the level, so no member can join them.
     Nowhere,
 }
 
@@ -253,8 +245,8 @@ fn anchor(state: &ClusterState, level: Level, running: &[NodeId]) -> Anchor {
     first.map_or(Anchor::Nowhere, Anchor::In)
 }
 
-/// Whether members that go to a domain, which lies in one of the level, lie together with those that run; they may lie in
-/// another one.
+/// Whether members that go to a domain, which is within one of the level, are in one domain of it with those that
+/// run.
 fn joins(state: &ClusterState, domain: DomainId, level: Level, running: &[NodeId]) -> bool {
     match anchor(state, level, running) {
         Anchor::Anywhere => true,
@@ -263,7 +255,7 @@ fn joins(state: &ClusterState, domain: DomainId, level: Level, running: &[NodeId
     }
 }
 
-/// The part of a domain in which members that run leave room for others at a level; none if they lie outside of it.
+/// The part of a domain in which running members leave room for others at a level; none if they are outside of it.
 fn joined(state: &ClusterState, within: DomainId, level: Level, running: &[NodeId]) -> Option<DomainId> {
     let parent = |id: &DomainId| state.domain(*id).parent();
     match anchor(state, level, running) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster_model::workload::Snapshot;
+use cluster_model::workload::WorkloadSnapshot;
 use cluster_model::{ClassId, ClusterState, DeviceAsk, GpuType, NodeClass};
 
 use super::fit;
@@ -17,7 +17,7 @@ pub(super) struct Score([i64; 4]);
 
 /// What scores are made from: the same for a whole plan.
 pub(super) struct Scoring {
-    snapshot: Arc<Snapshot>,
+    snapshot: Arc<WorkloadSnapshot>,
     capacity: BTreeMap<GpuType, i64>,
     scarcity: BTreeMap<GpuType, i64>,
     /// What is stranded on a node of each class, by the class's number and birth.
@@ -32,7 +32,7 @@ impl Scoring {
         Self { snapshot, capacity, scarcity, stranded: Vec::new() }
     }
 
-    /// Whether scores made from it are those that would be made now.
+    /// Whether scores made from it are still up to date.
     pub fn is_current(&self, state: &ClusterState) -> bool {
         Arc::ptr_eq(&self.snapshot, state.workload().snapshot()) && self.capacity == *state.capacity()
     }
@@ -58,7 +58,7 @@ impl Scoring {
             }
             Packing::LeastFragmentation => {
                 let (cost, level) = self.least_cost(id, class, &free, shape, &levels);
-                // Where it costs nothing yet, CPU is best taken where no GPU waits for it.
+                // While that costs nothing yet, CPU is best taken where no GPU needs it.
                 let ties = if uses_gpus { [next, free.memory_bytes] } else { [leading, next] };
                 (Score([cost, gpu_millis, ties[0], ties[1]]), level)
             }
@@ -78,7 +78,7 @@ impl Scoring {
         let cost = |take| fragmentation::cost(&self.snapshot, price, free, before, &shape.requests, take);
         let millis = part_millis(shape.device);
         let by_level = levels.iter().map(|level| (cost(Take::Part { millis, level: *level }), *level));
-        // Of equal ones the device with the least room.
+        // Among equals, the device with the least room.
         by_level.min().unwrap_or_else(|| (cost(Take::Whole(shape.requests.gpus)), 0))
     }
 
@@ -132,7 +132,7 @@ fn part_millis(ask: DeviceAsk) -> u16 {
     }
 }
 
-/// What a node draws in addition: by being switched on, and for each device that nobody used before.
+/// What a node draws in addition: for being switched on, and for each device that was not in use before.
 fn added_watts(class: &NodeClass, shape: &Shape, level: u16) -> i64 {
     let Some(power) = class.kind().power else { return 0 };
     let is_off = class.free().pods == class.kind().allocatable.pods;

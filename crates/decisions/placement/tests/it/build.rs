@@ -1,9 +1,9 @@
-//! Short ways to say objects and to read plans.
+//! Short helpers that build objects and read plans.
 
 use std::collections::BTreeMap;
 
 use cluster_model::{
-    Amounts, Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Taint, TaintEffect,
+    Amounts, ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Taint, TaintEffect,
     Toleration,
 };
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ pub fn toleration(key: &str) -> Toleration {
     Toleration { key: Some(key.into()), value: None, effect: None }
 }
 
-/// Members `<gang>-0` … with so many GPUs each.
+/// Members `<gang>-0` … with this many GPUs each.
 pub fn gang(name: &str, members: u32, gpus: i64) -> Vec<Pod> {
     let member = |index: u32| Pod {
         gang_size: Some(members),
@@ -65,18 +65,18 @@ pub fn queue(name: &str, parent: Option<&str>, quota: &[(&str, i64)]) -> Queue {
 /// A cluster with queue `nlp` without a quota, and these nodes.
 pub fn cluster(nodes: impl IntoIterator<Item = Node>) -> ClusterState {
     let mut state = ClusterState::default();
-    state.apply(Change::Queue(queue("nlp", None, &[])));
-    nodes.into_iter().for_each(|node| state.apply(Change::Node(node)));
+    state.apply(ClusterChange::Queue(queue("nlp", None, &[])));
+    nodes.into_iter().for_each(|node| state.apply(ClusterChange::Node(node)));
     state
 }
 
 pub fn add(state: &mut ClusterState, pods: Vec<Pod>) {
     for pod in pods {
-        state.apply(Change::Pod(pod));
+        state.apply(ClusterChange::Pod(pod));
     }
 }
 
-/// Plans as installed, and has the judge look at it.
+/// Makes a plan as installed, and has the judge look at it.
 pub fn planned(state: &mut ClusterState) -> Plan {
     planned_in(OrderPolicy::default(), state)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Terms};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Terms};
 use jiff::Timestamp;
 use placement::{Plan, Policy, plan};
 use seeded_random::Random;
@@ -53,8 +53,8 @@ impl Work<'_> {
 impl ClosedLoop {
     pub fn new(nodes: impl IntoIterator<Item = Node>, queues: impl IntoIterator<Item = Queue>) -> Self {
         let mut state = ClusterState::default();
-        nodes.into_iter().for_each(|node| state.apply(Change::Node(node)));
-        queues.into_iter().for_each(|queue| state.apply(Change::Queue(queue)));
+        nodes.into_iter().for_each(|node| state.apply(ClusterChange::Node(node)));
+        queues.into_iter().for_each(|queue| state.apply(ClusterChange::Queue(queue)));
         Self {
             state,
             // Nobody reads the reasons here.
@@ -83,7 +83,7 @@ impl ClosedLoop {
         let terms = std::sync::Arc::new(Terms { time_limit_seconds: limit, ..Terms::default() });
         for index in 0..work.members {
             let name = format!("{}-{index}", gang.name);
-            self.state.apply(Change::Pod(Pod {
+            self.state.apply(ClusterChange::Pod(Pod {
                 gang_size: Some(work.members),
                 queue: Some(work.queue.into()),
                 requests: Resources { gpus: work.gpus_each, pods: 1, ..Resources::default() },
@@ -108,7 +108,7 @@ impl ClosedLoop {
         self.held[queue]
     }
 
-    /// Plans, starts what is planned, and lets time go on for so long, or to the next end if that is earlier.
+    /// Plans, starts what is planned, and advances the time by this much, or to the next end if that is earlier.
     pub fn step(&mut self, seconds: i64) -> Plan {
         self.state.advance(at(self.now));
         let plan = plan(&mut self.state, &self.policy, at(self.now));
@@ -138,7 +138,7 @@ impl ClosedLoop {
         {
             let (_, pods) = self.ends.pop_first().expect("it was there a moment ago");
             for pod in pods {
-                self.state.apply(Change::PodGone(pod));
+                self.state.apply(ClusterChange::PodGone(pod));
             }
         }
     }

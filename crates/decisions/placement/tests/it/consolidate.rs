@@ -1,4 +1,4 @@
-//! Many gangs that move, so that others find room in one piece.
+//! Many gangs that move, so that others find nodes in one piece.
 
 use std::collections::BTreeSet;
 

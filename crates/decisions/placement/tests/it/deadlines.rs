@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cluster_model::{Change, ClusterState, Pod, PodKey, Terms};
+use cluster_model::{ClusterChange, ClusterState, Pod, PodKey, Terms};
 use placement::{Policy, plan};
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn run(gpus: u32, jobs: &[Job]) -> Vec<i64> {
         state.advance(at(now));
         for (_, pods) in running.extract_if(.., |(end, _)| *end <= now) {
             for pod in pods {
-                state.apply(Change::PodGone(pod));
+                state.apply(ClusterChange::PodGone(pod));
             }
         }
     }

@@ -1,10 +1,12 @@
-//! Who gives way for whom: by priority, by reclaim; who loses least; what is held; and that nobody gives way for nothing.
+//! Which gangs give way for which: by priority, by reclaim; which lose least; what is held; and that none gives way
+//! for nothing.
 
 use std::sync::Arc;
 
 use cluster_model::plan::{EvictionRule, WaitReason};
+use cluster_model::policy::TierPairs;
 use cluster_model::{
-    Amounts, BankTerms, Change, ClusterState, EvictionTerms, GangKey, Pod, Queue, Reclaim, Terms,
+    Amounts, BankTerms, ClusterChange, ClusterState, EvictionTerms, GangKey, Pod, Queue, Reclaim, Terms, Tier,
 };
 use jiff::Timestamp;
 use placement::{EvictionPolicy, Plan, Policy, plan};
@@ -80,7 +82,7 @@ pub fn gone(state: &mut ClusterState, name: &str) {
     let gang = state.gang(&key).expect("it is there");
     let pods: Vec<_> = gang.members().map(|id| state.pod(id).pod().key.clone()).collect();
     for pod in pods {
-        state.apply(Change::PodGone(pod));
+        state.apply(ClusterChange::PodGone(pod));
     }
 }
 
@@ -98,9 +100,9 @@ fn two_teams(change: impl Fn(&mut Queue)) -> ClusterState {
             ..queue(name, Some("org"), &[("H100", 4)])
         };
         change(&mut team);
-        state.apply(Change::Queue(team));
+        state.apply(ClusterChange::Queue(team));
     }
-    state.apply(Change::Queue(queue("org", None, &[("H100", 8)])));
+    state.apply(ClusterChange::Queue(queue("org", None, &[("H100", 8)])));
     state
 }
 
@@ -157,7 +159,7 @@ fn who_preempts_nobody_displaces_nobody_by_priority_but_takes_back_what_is_its_o
     let patient = |pods: Vec<Pod>| each(with_priority(pods, 5000), |pod| pod.preempts = false);
     let mut state = cluster([node("n", "H100", 8)]);
     add(&mut state, running(gang("low", 1, 8), &["n"], 0));
-    // Alike but for that: what holds for the one does not hold for the other.
+    // The same but for that: what holds for the one does not hold for the other.
     add(&mut state, patient(gang("a-patient", 1, 8)));
     assert_eq!(evictions(&planned_at(&mut state, &policy(), 100)), [""; 0]);
     add(&mut state, with_priority(gang("b-pushing", 1, 8), 5000));
@@ -178,11 +180,48 @@ fn who_preempts_nobody_displaces_nobody_by_priority_but_takes_back_what_is_its_o
 fn priority_within_a_tier_counts_in_ones_own_queue_only() {
     for (queue_of_victim, priority, expected) in [("nlp", 1, 1), ("other", 1, 0), ("other", 1000, 1)] {
         let mut state = cluster([node("n", "H100", 8)]);
-        state.apply(Change::Queue(queue("other", None, &[])));
+        state.apply(ClusterChange::Queue(queue("other", None, &[])));
         add(&mut state, running(in_queue(gang("low", 1, 8), queue_of_victim), &["n"], 0));
         add(&mut state, with_priority(gang("high", 1, 8), priority));
         let plan = planned_at(&mut state, &policy(), 100);
         assert_eq!(plan.evictions.len(), expected, "{queue_of_victim} {priority}");
+    }
+}
+
+#[test]
+fn by_priority_no_gang_takes_what_another_queue_owns() {
+    let evicted = |gpus: i64, takes_quota: TierPairs, tier: i32| {
+        let mut state = two_teams(|_| {});
+        add(&mut state, running(in_queue(gang("owned", 1, 4), "b"), &["n"], 0));
+        add(&mut state, running(in_queue(gang("borrowed", 1, 4), "b"), &["n"], 50));
+        add(&mut state, with_priority(in_queue(gang("high", 1, gpus), "a"), tier));
+        let eviction = EvictionPolicy { reclaim: false, takes_quota, ..policy().eviction };
+        let plan = planned_at(&mut state, &Policy { eviction, ..policy() }, 100);
+        plan.evictions.iter().map(|it| it.gang.name.to_string()).collect::<Vec<_>>()
+    };
+    let none = TierPairs::default();
+    assert_eq!(evicted(4, none, 4000), ["borrowed"]);
+    assert_eq!(evicted(8, none, 4000), [""; 0], "half of it is what the queue owns");
+    let pairs = none.with(Tier::of(4000), Tier::of(0));
+    assert_eq!(evicted(8, pairs, 4000), ["borrowed", "owned"], "the admin lets production take quota");
+    assert_eq!(evicted(8, pairs, 3000), [""; 0], "of other tiers nothing was said");
+}
+
+#[test]
+fn a_gang_above_the_highest_tier_of_its_queue_or_one_above_it_does_not_start() {
+    for (of_queue, of_parent, starts) in
+        [(None, None, true), (Some(2000), None, false), (None, Some(2000), false), (Some(4000), None, true)]
+    {
+        let mut state = cluster([node("n", "H100", 8)]);
+        let highest = |tier: Option<i32>| tier.map(Tier::of);
+        let parent = Queue { highest_tier: highest(of_parent), ..queue("org", None, &[]) };
+        let own = Queue { highest_tier: highest(of_queue), ..queue("team", Some("org"), &[]) };
+        state.apply(ClusterChange::Queue(parent));
+        state.apply(ClusterChange::Queue(own));
+        add(&mut state, with_priority(in_queue(gang("high", 1, 8), "team"), 4999));
+        let plan = planned_at(&mut state, &policy(), 100);
+        assert_eq!(plan.placements.len(), usize::from(starts), "{of_queue:?} {of_parent:?}");
+        assert_eq!(reason_codes(&plan, "high"), if starts { vec![] } else { vec!["PriorityTooHigh"] });
     }
 }
 
@@ -278,7 +317,7 @@ fn a_held_gang_lands_when_its_victims_are_gone_and_nobody_else_gets_its_place() 
     add(&mut state, with_priority(gang("high", 1, 8), 1));
     let first = planned_at(&mut state, &policy(), 100);
     state.commit(&first).whole().unwrap();
-    // Somebody more urgent comes meanwhile: what is held is not theirs, and those who leave leave once.
+    // A more urgent gang comes meanwhile: what is held is not for it, and gangs that leave do so once.
     add(&mut state, with_priority(gang("urgent", 1, 8), 2));
 
     let second = planned_at(&mut state, &policy(), 110);
@@ -291,8 +330,8 @@ fn a_held_gang_lands_when_its_victims_are_gone_and_nobody_else_gets_its_place() 
     assert_eq!(evictions(&third), [""; 0], "who starts in a plan does not give way in it");
 }
 
-/// A full node, from which two gangs are told to go: one for `high-1` of four GPUs, one for so many members of `high-2`, of four
-/// GPUs each.
+/// A full node, from which two gangs are told to leave: one for `high-1` of four GPUs, one for this many members of
+/// `high-2`, of four GPUs each.
 fn two_claims(members: u32) -> (ClusterState, Plan) {
     let gpus = 4 * i64::from(members);
     let mut state = cluster([node("n", "H100", 4 + gpus)]);
@@ -356,7 +395,7 @@ fn a_gang_that_loses_the_room_of_one_of_two_members_on_a_node_claims_anew() {
     assert_eq!(holds(&third), ["high-2: high-2-0@n high-2-1@n"]);
 }
 
-/// A gang of one pod holds its place on a node on which `others` GPUs are used beside it; its victim is gone.
+/// A gang of one pod has a hold on a node where others use `others` GPUs; its victim is gone.
 fn held_beside(others: i64) -> ClusterState {
     let mut state = cluster([node("n", "H100", 8)]);
     add(&mut state, running(gang("low", 1, 8 - others), &["n"], 50));
@@ -375,15 +414,15 @@ fn held_beside(others: i64) -> ClusterState {
 fn a_place_stays_held_on_a_node_whose_gpus_vanish_for_a_while() {
     for others in [0, 4] {
         let mut state = held_beside(others);
-        // Elsewhere somebody could be made to leave.
-        state.apply(Change::Node(node("m", "H100", 8)));
+        // Elsewhere a gang could be made to leave.
+        state.apply(ClusterChange::Node(node("m", "H100", 8)));
         add(&mut state, running(gang("elsewhere", 1, 8), &["m"], 90));
-        state.apply(Change::Node(node("n", "H100", 0)));
+        state.apply(ClusterChange::Node(node("n", "H100", 0)));
         let second = planned_at(&mut state, &policy(), 110);
         assert_eq!((evictions(&second), holds(&second), placements(&second)), (vec![], vec![], vec![]));
         assert_eq!(reason_codes(&second, "high"), ["AwaitsVictims"]);
         state.commit(&second).whole().unwrap();
-        state.apply(Change::Node(node("n", "H100", 8)));
+        state.apply(ClusterChange::Node(node("n", "H100", 8)));
         let third = planned_at(&mut state, &policy(), 120);
         assert_eq!(placements(&third), ["high: high-0@n"]);
     }
@@ -479,7 +518,7 @@ fn nothing_is_taken_back_by_who_would_hold_more_than_it_owns() {
 #[test]
 fn a_queue_never_falls_below_what_it_owns_by_a_reclaim() {
     let mut state = two_teams(|_| ());
-    // Six held, four owned: taking back two would need one who holds two, and there is none.
+    // Six held, four owned: to take back two, a gang must hold two, and there is none.
     add(&mut state, running(in_queue(gang("b-1", 1, 3), "b"), &["n"], 0));
     add(&mut state, running(in_queue(gang("b-2", 1, 3), "b"), &["n"], 0));
     add(&mut state, in_queue(gang("claims", 1, 4), "a"));
@@ -540,7 +579,7 @@ fn nobody_of_a_higher_tier_is_reclaimed() {
 #[test]
 fn a_full_queue_is_helped_by_those_below_it_even_if_nodes_are_free() {
     let mut state = cluster([node("n1", "H100", 8), node("n2", "H100", 8)]);
-    state.apply(Change::Queue(queue("nlp", None, &[("H100", 8)])));
+    state.apply(ClusterChange::Queue(queue("nlp", None, &[("H100", 8)])));
     add(&mut state, running(gang("low-1", 1, 4), &["n1"], 0));
     add(&mut state, running(gang("low-2", 1, 4), &["n1"], 50));
     add(&mut state, with_priority(gang("high", 1, 4), 1));
@@ -589,7 +628,7 @@ fn a_gang_that_must_lie_in_one_rack_clears_the_rack_that_loses_least() {
 #[test]
 fn no_more_pods_of_a_budget_give_way_than_it_allows() {
     let counted = |allowed: u32, healthy: i32| {
-        Change::Budget(cluster_model::Budget {
+        ClusterChange::Budget(cluster_model::Budget {
             key: cluster_model::BudgetKey { namespace: "team".into(), name: "b".into() },
             selector: Some(cluster_model::Selector::of([("app", "x")])),
             allowed,
@@ -615,7 +654,7 @@ fn no_more_pods_of_a_budget_give_way_than_it_allows() {
     assert_eq!(evicted(1, "y"), 2, "the other one is not covered");
     assert_eq!(evicted(0, "y"), 0);
 
-    // Those that were told to go count as long as they are there.
+    // Gangs that were told to leave count while they are there.
     let mut state = cluster([node("n", "H100", 8)]);
     state.apply(budget(1));
     add(&mut state, labelled("one", "x"));
@@ -626,7 +665,7 @@ fn no_more_pods_of_a_budget_give_way_than_it_allows() {
     state.commit(&first).whole().unwrap();
     add(&mut state, with_priority(gang("next", 1, 4), 1));
     assert_eq!(evictions(&planned_at(&mut state, &policy(), 101)), Vec::<String>::new());
-    // And when they are gone, until its maker has counted again: what the budget said is from before.
+    // And when they are gone, until the controller has counted again: the budget's number is from before.
     gone(&mut state, &first.evictions[0].gang.name);
     let second = planned_at(&mut state, &policy(), 102);
     state.commit(&second).whole().unwrap();

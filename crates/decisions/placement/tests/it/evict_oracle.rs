@@ -1,7 +1,7 @@
 //! How far from the best: victims and moves against an exhaustive search on small clusters.
 
 use cluster_model::plan::EvictionRule;
-use cluster_model::{Amounts, Change, ClusterState, EvictionTerms, Queue, Reclaim, Terms};
+use cluster_model::{Amounts, ClusterChange, ClusterState, EvictionTerms, Queue, Reclaim, Terms};
 use placement::{ConsolidationPolicy, Plan, Policy};
 
 use crate::build::{add, cluster, gang, node, queue};
@@ -77,12 +77,12 @@ impl Case {
         free
     }
 
-    /// The state; `queue_of` and `claimant_queue` say who is charged.
+    /// The state; `queue_of` and `claimant_queue` say which queues are charged.
     fn state(&self, queues: &[&str], claimant_queue: &str, claimant_priority: i32) -> ClusterState {
         let nodes = self.sizes.iter().enumerate();
         let mut state = cluster(nodes.map(|(index, gpus)| node(&format!("n{index}"), "H100", *gpus)));
         for name in queues.iter().chain([&claimant_queue]) {
-            state.apply(Change::Queue(queue(name, None, &[])));
+            state.apply(ClusterChange::Queue(queue(name, None, &[])));
         }
         for (index, runs) in self.runs.iter().enumerate() {
             let each = i64::try_from(runs.at.len()).expect("small numbers") * runs.gpus;
@@ -139,7 +139,7 @@ fn sets(gangs: usize) -> impl Iterator<Item = u32> {
     0..1u32 << gangs
 }
 
-/// Nothing is where it cannot be once everybody has left and gone where it is held.
+/// Nothing is where it cannot be once every gang has left and gone where it is held.
 fn holds_fit(case: &Case, plan: &Plan, seed: u64) {
     let gone = |name: &str| plan.evictions.iter().any(|it| &*it.gang.name == name);
     let mut free = case.sizes.clone();
@@ -204,7 +204,7 @@ fn consolidation_starts_nearly_all_that_moving_three_could_start() {
     assert!(percent >= 90.0, "{percent}");
 }
 
-/// Compares what is lost with the least that could be, and counts claimants that found nobody though they could.
+/// Compares what is lost with the least that could be, and counts claimants that found no victims though they could.
 fn compare(
     name: &str,
     cases: u32,
@@ -295,13 +295,13 @@ fn victims_by_reclaim_lose_little_more_than_the_least_and_no_queue_falls_below_i
         let mut state = case.state(&["b", "c"], "a", 0);
         for (name, quota) in [("a", 64), ("b", QUOTA), ("c", QUOTA)] {
             let limit = Amounts { gpus: [("H100".into(), 64)].into(), ..Amounts::default() };
-            state.apply(Change::Queue(Queue {
+            state.apply(ClusterChange::Queue(Queue {
                 limit: Some(limit),
                 reclaim: Reclaim { grace_seconds: 0, min_run_seconds: 0 },
                 ..queue(name, Some("org"), &[("H100", quota)])
             }));
         }
-        state.apply(Change::Queue(queue("org", None, &[])));
+        state.apply(ClusterChange::Queue(queue("org", None, &[])));
         let mut policy = policy();
         policy.eviction.by_priority = false;
         planned_at(&mut state, &policy, NOW)

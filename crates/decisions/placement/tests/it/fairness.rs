@@ -1,4 +1,4 @@
-//! Who gets how much over time: the planner in a closed loop, for weeks.
+//! How much each queue gets over time: the planner in a closed loop, for weeks.
 //!
 //! Each loop is a function that returns what it measured, so that a bench can print it too; the tests hold the bounds.
 
@@ -96,7 +96,7 @@ fn sixty_to_forty_by_weight_is_sixty_to_forty_in_gpu_hours_after_a_week() {
     assert!(worst < 1.0);
 }
 
-/// What became of two teams after the second came to a cluster that the first had for itself for four weeks.
+/// What happened to two teams after the second came to a cluster that the first had for itself for four weeks.
 pub struct Newcomer {
     /// Until it held its share for the first time.
     pub seconds_to_share: i64,
@@ -160,7 +160,7 @@ fn a_team_that_comes_later_reaches_its_share_within_the_half_life_and_nobody_is_
     }
 }
 
-/// What a bank earned in a day of rest, and what was held beyond the quota on the account of it, in GPU hours.
+/// What a bank earned in a day of rest, and what was held beyond the quota on its account, in GPU hours.
 pub fn bank(says_so: bool) -> (i64, i64) {
     let half = |name: &str, bank: Option<BankTerms>| Queue {
         limit: Some(Amounts { gpus: [("H100".into(), 16)].into(), ..Amounts::default() }),
@@ -200,7 +200,7 @@ fn a_bank_spends_what_it_earned_and_no_more() {
     assert_eq!(earned, 96, "half of 8 GPUs for a day");
     assert!(beyond <= earned, "what runs is covered to its end");
     assert!(beyond >= earned - 8, "all but what no further gang fits into");
-    // Where nobody says how long gangs run, what is usual has to do, and those that run longer run on.
+    // If nobody says how long gangs run, the usual time is taken, and those that run longer run on.
     let (earned, beyond) = bank(false);
     println!("earned {earned} GPU hours, held {beyond} beyond the quota");
     assert!(beyond >= earned - 8 && beyond <= earned + 8);
@@ -229,7 +229,7 @@ pub fn organisation() -> [[f64; 3]; 3] {
         teams.map(|_| averages.next().expect("one for each team"))
     };
     let asleep = average(&teams[1..], 0, DAY);
-    // Those who run go on to their end; the second day begins after that.
+    // Running gangs go on to their end; the second day begins after that.
     let awake = average(&teams, DAY + HOUR, 2 * DAY + HOUR);
     [asleep, awake, average(&teams, 3 * WEEK, 4 * WEEK)]
 }
@@ -243,9 +243,9 @@ fn in_a_tree_quotas_come_first_and_weights_divide_what_is_left() {
             assert!((found - expected).abs() < 1.0, "{found} is not {expected}");
         });
     };
-    // Production has its 24, and of the 40 that nobody claims two thirds.
+    // Production has its 24, and two thirds of the 40 that nobody claims.
     close(asleep, [0.0, 24.0 + 26.7, 13.3]);
-    // Who slept catches up; the others keep their own, and half of their part of the 16 that are left.
+    // The team that slept catches up; the others keep their own, and half of their part of the 16 that are left.
     assert!(awake[0] > 28.0 && awake[1] >= 24.0 + 4.0 && awake[2] >= 2.0);
     close(in_the_end, [24.0 + 4.0, 24.0 + 8.0, 4.0]);
 }
@@ -258,7 +258,7 @@ fn a_queue_out_of_budget_starts_nothing_and_neither_do_those_below() {
     under_demand(&mut cluster, &["spent", "below", "other"], Demand::Hourly, DAY);
     assert_eq!((cluster.used["spent"], cluster.used["below"]), (0, 0));
     assert_eq!(cluster.used["other"], 8 * DAY);
-    cluster.state.apply(cluster_model::Change::Queue(queue("spent", None, &[])));
+    cluster.state.apply(cluster_model::ClusterChange::Queue(queue("spent", None, &[])));
     under_demand(&mut cluster, &["spent", "below", "other"], Demand::Hourly, 2 * DAY);
     assert!(cluster.used["below"] > 0, "until there is money again");
 }

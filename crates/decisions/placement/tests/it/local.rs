@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cluster_model::{
-    Change, ClusterState, Features, HostPort, HostPorts, LabelRule, LabelTest, NameRule, Node, NodeAffinity,
-    NodeTerm, OtherResources, Pod, PodKey, Taint,
+    ClusterChange, ClusterState, Features, HostPort, HostPorts, LabelRule, LabelTest, NameRule, Node,
+    NodeAffinity, NodeTerm, OtherResources, Pod, PodKey, Taint,
 };
-use placement::verdicts;
+use placement::testing::verdicts;
 
 use crate::build::{
     add, carry_out, cluster, cpu_node, each, gang, node, placements, planned, taint, toleration, waiting,
@@ -70,7 +70,7 @@ fn a_pod_goes_where_its_affinity_lets_it() {
     check(nodes(), by(vec![named(NameRule::IsNot("b".into()))]), &["a", "c"]);
     check(nodes(), by(vec![]), &[]);
     check(nodes(), by(vec![NodeTerm::default()]), &[]);
-    // Beside a selector, both must hold.
+    // With a selector as well, both must hold.
     let both = |pod: &mut Pod| {
         pod.node_affinity = requires([term("generation", LabelTest::Exists)]);
         pod.node_selector = [("generation".into(), "1".into())].into();
@@ -127,7 +127,7 @@ fn no_two_pods_with_one_port_share_a_node() {
     let reason = "same: nodes with enough free H100 are refused: 2 because a port of the host is taken; needs 1, none fits";
     assert_eq!(waiting(&plan), [reason]);
 
-    // One too many, counted before anybody is placed.
+    // One too many, counted before anything is placed.
     let mut state = cluster(nodes());
     add(&mut state, each(gang("g", 3, 1), |pod| pod.host_ports = ports(80, "")));
     let reason =
@@ -144,10 +144,10 @@ fn a_port_of_another_schedulers_pod_is_taken_until_it_is_gone() {
         host_ports: ports(80, ""),
         ..gang("foreign", 1, 0).remove(0)
     };
-    state.apply(Change::Pod(Pod { terminating: true, ..foreign.clone() }));
+    state.apply(ClusterChange::Pod(Pod { terminating: true, ..foreign.clone() }));
     add(&mut state, each(gang("g", 1, 1), |pod| pod.host_ports = ports(80, "")));
     assert_eq!(takers(&state, "g"), [""; 0]);
-    state.apply(Change::PodGone(foreign.key));
+    state.apply(ClusterChange::PodGone(foreign.key));
     assert_eq!(takers(&state, "g"), ["a"]);
 }
 
@@ -169,7 +169,7 @@ fn other_resources_are_counted_per_node() {
     add(&mut state, each(gang("late", 2, 1), |pod| pod.other_requests = network(1)));
     let reason = "late: nodes with enough free H100 are refused: 3 for rdma/hca; needs 2, none fits";
     assert_eq!(waiting(&planned(&mut state)), [reason]);
-    // Whoever asks for none of it is not kept away.
+    // A gang that asks for none of it is not kept away.
     add(&mut state, gang("plain", 1, 8));
     assert_eq!(takers(&state, "plain"), ["c"]);
 }
@@ -191,8 +191,8 @@ fn what_cannot_be_placed_is_refused_everywhere() {
     check(nodes(), |pod| pod.requests.gpus = 0, &["a", "b", "c"]);
 }
 
-/// The search remembers what found no room. Gangs alike in all but what they ask of a node's ports, resources or labels, or
-/// in which group their members are, are not alike.
+/// The search remembers what found no room. Gangs that differ only in what they ask of a node's ports, resources or
+/// labels, or in the groups of their members, are not alike.
 #[test]
 fn what_found_no_room_says_nothing_about_gangs_that_ask_for_less() {
     let mut state = cluster([node("a", "H100", 8)]);

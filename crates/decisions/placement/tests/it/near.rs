@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cluster_model::{
-    Change, ClusterState, LabelSet, Neighbours, Node, Operator, Pod, PodKey, PodTerm, Requirement, Scope,
-    Selector, SpreadConstraint,
+    ClusterChange, ClusterState, LabelSet, Neighbours, Node, Operator, Pod, PodKey, PodTerm, Requirement,
+    Scope, Selector, SpreadConstraint,
 };
 use jiff::Timestamp;
 use placement::{Backfill, Policy, plan};
@@ -64,7 +64,7 @@ fn on(pods: Vec<Pod>, node: &str) -> Vec<Pod> {
 /// The nodes, by name, that other pods leave to the first member of a gang. The search and the judge must agree.
 fn left_to(state: &ClusterState, gang: &str) -> String {
     let key = PodKey::new("team", format!("{gang}-0"), format!("uid-{gang}-0"));
-    let verdicts = placement::verdicts(state, &key);
+    let verdicts = placement::testing::verdicts(state, &key);
     let nodes = verdicts.iter().filter(|(_, takes)| **takes).map(|(node, _)| node.as_str());
     let judged = verdicts.keys().filter(|node| neighbours_admit(state, &key, node));
     let (nodes, judged) =
@@ -88,7 +88,7 @@ fn a_pod_goes_where_one_is_that_all_its_terms_mean() {
     check(racks(), vec![web(), asking(labelled("new", 1, "x"), near("rack", "web"))], "ab");
     check(racks(), vec![web(), asking(labelled("new", 1, "x"), near("host", "web"))], "a");
     check(racks(), vec![asking(labelled("new", 1, "x"), near("rack", "web"))], "");
-    // One pod must be meant by all of them; two that are meant by one each do not do.
+    // All of them must select one pod; two pods that are selected by one each are not enough.
     let both =
         |one: PodTerm, other: PodTerm| Neighbours { affinity: vec![one, other], ..Neighbours::default() };
     let db = || on(labelled("db", 1, "db"), "a");
@@ -108,12 +108,12 @@ fn a_pod_goes_where_one_is_that_all_its_terms_mean() {
 fn the_first_of_pods_that_want_each_other_near_may_begin_where_the_label_is() {
     let nodes = || racks().into_iter().chain([at("e", &[])]);
     check(nodes(), vec![asking(labelled("new", 1, "web"), near("rack", "web"))], "abcd");
-    // One that is on a node without the label is near nobody, and does not count.
+    // A pod on a node without the label is near no pod, and does not count.
     let lost = on(labelled("lost", 1, "web"), "e");
     check(nodes(), vec![lost, asking(labelled("new", 1, "web"), near("rack", "web"))], "abcd");
     let there = on(labelled("there", 1, "web"), "c");
     check(nodes(), vec![there, asking(labelled("new", 1, "web"), near("rack", "web"))], "cd");
-    // One that is being deleted still counts.
+    // A pod that is being deleted still counts.
     let leaves = each(on(labelled("there", 1, "web"), "c"), |pod| pod.terminating = true);
     check(nodes(), vec![leaves, asking(labelled("new", 1, "web"), near("rack", "web"))], "cd");
 }
@@ -127,7 +127,7 @@ fn pods_are_kept_apart_whoever_asked_for_it() {
     let shy = || asking(on(labelled("shy", 1, "db"), "a"), apart("rack", "web"));
     check(nodes(), vec![shy(), labelled("new", 1, "web")], "cde");
     check(nodes(), vec![shy(), labelled("new", 1, "x")], "abcde");
-    // On a node without the label nobody is near.
+    // On a node without the label no pod is near.
     let lost = asking(on(labelled("shy", 1, "db"), "e"), apart("rack", "web"));
     check(nodes(), vec![lost, labelled("new", 1, "web")], "abcde");
     let leaves = each(shy(), |pod| pod.terminating = true);
@@ -150,7 +150,7 @@ fn namespaces_are_named_or_have_labels() {
     let verdict = |theirs: &str, scope: Scope| {
         let mut state = cluster(racks());
         let labels = [("env", "prod")].into_iter().collect();
-        state.apply(Change::Namespace { name: "other".into(), labels });
+        state.apply(ClusterChange::Namespace { name: "other".into(), labels });
         add(&mut state, web(theirs));
         let anti_affinity = vec![PodTerm { scope, topology_key: "rack".into() }];
         add(
@@ -166,7 +166,7 @@ fn namespaces_are_named_or_have_labels() {
     assert_eq!(verdict("other", scope(&[], env("test"))), "abcd");
     assert_eq!(verdict("unknown", scope(&[], env("prod"))), "abcd");
     assert_eq!(verdict("unknown", scope(&[], Some(Selector::default()))), "cd", "every namespace");
-    // Upstream asks such a selector about no labels too, so it means every namespace.
+    // Upstream asks such a selector about no labels too, so it selects every namespace.
     let lacks = Requirement { key: "env".into(), operator: Operator::DoesNotExist, values: vec![] };
     assert_eq!(verdict("other", scope(&[], Some(Selector::new([lacks])))), "cd");
 }
@@ -186,14 +186,14 @@ fn a_namespace_that_changes_its_labels_changes_who_is_meant() {
     );
     add(&mut state, labelled("new", 1, "web"));
     let labels = |value: &str| [("env", value)].into_iter().collect::<LabelSet>();
-    let team = |labels| Change::Namespace { name: "team".into(), labels };
+    let team = |labels| ClusterChange::Namespace { name: "team".into(), labels };
     assert_eq!(left_to(&state, "new"), "abcd");
     state.apply(team(labels("prod")));
     assert_eq!(left_to(&state, "new"), "cd");
     state.apply(team(labels("test")));
     assert_eq!(left_to(&state, "new"), "abcd");
     state.apply(team(labels("prod")));
-    state.apply(Change::NamespaceGone("team".into()));
+    state.apply(ClusterChange::NamespaceGone("team".into()));
     assert_eq!(left_to(&state, "new"), "abcd");
 }
 
@@ -210,13 +210,13 @@ fn a_spread_counts_pods_alike_by_domain() {
     let nodes = || racks().into_iter().chain([at("e", &[("zone", "z")])]);
     check(nodes(), vec![web("w", "a"), new(vec![spread("rack", "web")])], "cd");
     check(nodes(), vec![web("w", "a"), new(vec![spread("rack", "web"), spread("host", "web")])], "cd");
-    // Those that leave, that are of another namespace, or are not alike do not count.
+    // Pods that leave, that are of another namespace, or are not alike do not count.
     let leaves = each(web("w", "a"), |pod| pod.terminating = true);
     check(racks(), vec![leaves, new(vec![spread("rack", "web")])], "abcd");
     let other = each(web("w", "a"), |pod| pod.key.namespace = "other".into());
     check(racks(), vec![other, new(vec![spread("rack", "web")])], "abcd");
     check(racks(), vec![on(labelled("w", 1, "db"), "a"), new(vec![spread("rack", "web")])], "abcd");
-    // A pod that is not of those it spreads with adds none.
+    // A pod that is not among those it spreads with adds none.
     let stranger = asking(labelled("new", 1, "x"), spreading(vec![spread("rack", "web")]));
     check(racks(), vec![web("w", "a"), stranger], "abcd");
 }
@@ -269,7 +269,7 @@ fn a_spread_looks_at_nodes_that_the_pod_selects_and_if_asked_tolerates() {
         let mut state = cluster(nodes);
         add(&mut state, web());
         add(&mut state, new.clone());
-        let verdicts = placement::verdicts(&state, &new[0].key);
+        let verdicts = placement::testing::verdicts(&state, &new[0].key);
         let takes = verdicts.iter().filter(|(_, takes)| **takes);
         takes.map(|(node, _)| node.as_str()).collect::<String>()
     };
@@ -288,11 +288,11 @@ fn a_node_that_changes_its_label_takes_its_pods_along() {
     add(&mut state, on(labelled("web", 1, "web"), "a"));
     add(&mut state, asking(labelled("new", 1, "web"), spreading(vec![spread("rack", "web")])));
     assert_eq!(left_to(&state, "new"), "cd");
-    state.apply(Change::Node(at("a", &[("rack", "2")])));
+    state.apply(ClusterChange::Node(at("a", &[("rack", "2")])));
     assert_eq!(left_to(&state, "new"), "b");
-    state.apply(Change::NodeGone("a".into()));
+    state.apply(ClusterChange::NodeGone("a".into()));
     assert_eq!(left_to(&state, "new"), "bcd");
-    state.apply(Change::Node(at("a", &[])));
+    state.apply(ClusterChange::Node(at("a", &[])));
     assert_eq!(left_to(&state, "new"), "bcd");
 }
 
@@ -306,7 +306,7 @@ fn members_of_a_gang_count_for_each_other() {
     assert_eq!(placements(&plan)[1], "h: h-0@a h-1@c h-2@a h-3@c");
     carry_out(&mut state, &plan);
     add(&mut state, asking(labelled("i", 1, "web"), apart("host", "web")));
-    let reason = "i: other pods stand against it: 4 nodes have a pod in their host that keeps it away";
+    let reason = "i: other pods prevent it: 4 nodes have a pod in their host that keeps it away";
     assert_eq!(waiting(&planned(&mut state)), [reason]);
 }
 
@@ -342,7 +342,7 @@ fn full_places_do_not_keep_a_gang_from_beginning_where_there_is_room() {
 #[test]
 fn who_comes_may_make_room_for_one_that_found_none_before() {
     let mut state = cluster(racks());
-    // By name the first wants the second near, and is looked at before it.
+    // By name the first wants the second near, and is considered before it.
     add(&mut state, asking(labelled("a", 1, "x"), near("rack", "web")));
     add(&mut state, asking(labelled("c", 1, "x"), near("rack", "web")));
     add(&mut state, labelled("b", 1, "web"));
@@ -362,7 +362,7 @@ fn who_keeps_others_away_does_not_make_each_of_them_be_looked_for_anew() {
     }
     let plan = planned(&mut state);
     assert_eq!(placements(&plan), ["b: b-0@a"]);
-    // The second is told the numbers of the moment when the first was looked at, though one GPU less is free now.
+    // The second gets the numbers of the moment when the first was looked at, though one GPU less is free now.
     let reasons = waiting(&plan).into_iter().map(|it| it.split_once(": ").map(|(_, why)| why.to_owned()));
     let reasons: Vec<_> = reasons.collect();
     assert_eq!(reasons.len(), 2);
@@ -375,7 +375,7 @@ fn what_is_kept_away_says_nothing_of_what_is_not() {
     let pods = labelled("shy", 4, "db").into_iter().zip(["a", "b", "c", "d"]);
     let pods = pods.map(|(pod, node)| Pod { node: Some(node.into()), ..pod }).collect();
     add(&mut state, asking(pods, apart("host", "web")));
-    // They differ in their labels only, or in whom they avoid, or in which member it is.
+    // They differ only in their labels, in what they avoid, or in which member it is.
     add(&mut state, labelled("a", 1, "web"));
     add(&mut state, labelled("b", 1, "x"));
     add(&mut state, asking(labelled("c", 1, "x"), apart("host", "db")));
@@ -400,7 +400,7 @@ fn reasons_say_who_is_in_the_way_and_where_there_is_room() {
             add(&mut state, pods);
         }
         let reasons = waiting(&planned(&mut state));
-        assert_eq!(reasons, [format!("new: other pods stand against it: {expect}")]);
+        assert_eq!(reasons, [format!("new: other pods prevent it: {expect}")]);
     };
     let new = |neighbours| asking(labelled("new", 1, "web"), neighbours);
     let all = |name: &str, app: &str| {
@@ -446,7 +446,7 @@ fn reasons_do_not_depend_on_who_came_first() {
         assert_eq!(waiting(&planned(&mut restored)), reasons);
         reasons
     };
-    let expect = "new: other pods stand against it: 4 nodes have a pod in their host that keeps it away";
+    let expect = "new: other pods prevent it: 4 nodes have a pod in their host that keeps it away";
     assert_eq!(reasons([shy("s", "rack"), shy("t", "host")]), [expect]);
     assert_eq!(reasons([shy("t", "host"), shy("s", "rack")]), [expect]);
 }
@@ -465,11 +465,11 @@ fn nobody_leans_on_a_gang_that_only_gathers_its_nodes() {
     assert_eq!(check_plan(&state, &plan, &policy), []);
     assert_eq!(placements(&plan), [""; 0]);
     let reasons = waiting(&plan);
-    let expect = "small: other pods stand against it: 4 nodes have no pod of app=web in their rack";
+    let expect = "small: other pods prevent it: 4 nodes have no pod of app=web in their rack";
     assert_eq!(reasons.last().map(String::as_str), Some(expect), "{reasons:?}");
 }
 
-/// So many gangs, each with a rule on other pods that no other has, on four nodes without GPUs.
+/// This many gangs, each with a rule on other pods that no other has, on four nodes without GPUs.
 fn many(gangs: usize, asks: impl Fn(usize) -> (Neighbours, Option<String>)) -> ClusterState {
     let mut state = cluster(racks().map(|mut node| {
         node.allocatable.gpus = 0;
@@ -488,7 +488,7 @@ fn many(gangs: usize, asks: impl Fn(usize) -> (Neighbours, Option<String>)) -> C
 
 fn asks_too_much(state: &mut ClusterState) -> Vec<String> {
     let waiting = waiting(&planned(state)).into_iter();
-    let names = waiting.filter(|it| it.contains("too many different ones")).map(|it| it[..4].to_owned());
+    let names = waiting.filter(|it| it.contains("too many different rules")).map(|it| it[..4].to_owned());
     names.collect()
 }
 
@@ -501,7 +501,7 @@ fn of_spreads_over_nodes_of_their_own_only_so_many_are_counted() {
     add(&mut state, each(again, |pod| pod.node_selector = [("own".into(), "0".into())].into()));
     add(&mut state, asking(labelled("z001", 1, "web"), spreading(vec![spread("rack", "web")])));
     assert_eq!(asks_too_much(&mut state), ["g256", "g257"]);
-    state.apply(Change::PodGone(PodKey::new("team", "g003-0", "uid-g003-0")));
+    state.apply(ClusterChange::PodGone(PodKey::new("team", "g003-0", "uid-g003-0")));
     assert_eq!(asks_too_much(&mut state), ["g257"]);
 }
 
@@ -516,7 +516,7 @@ fn of_selectors_that_any_label_may_satisfy_only_so_many_are_counted() {
     };
     let mut state = many(257, own);
     assert_eq!(asks_too_much(&mut state), ["g256"]);
-    // Who has a node keeps others away all the same.
+    // A pod that has a node still keeps others away.
     add(&mut state, labelled("new", 1, "web"));
     let there = each(on(labelled("there", 1, "x"), "a"), |pod| pod.requests.gpus = 0);
     add(&mut state, asking(there, own(999).0));

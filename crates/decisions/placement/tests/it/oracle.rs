@@ -2,7 +2,7 @@
 //! at this size (at most 2^6 sets of gangs, each a packing of a dozen members onto four nodes), so no solver is needed; a
 //! solver would let the cases grow, not the answers get better.
 
-use cluster_model::{Change, ClusterState, Node, Pod, Resources};
+use cluster_model::{ClusterChange, ClusterState, Node, Pod, Resources};
 use jiff::Timestamp;
 use placement::{EvictionPolicy, OrderPolicy, Packing, Policy, plan};
 
@@ -103,8 +103,8 @@ fn most_gpus_in_order(free: &[Resources], gangs: &[Ask]) -> i64 {
 
 #[test]
 fn packing_is_close_to_the_best_on_small_clusters() {
-    // With small before large, who is placed last and may miss its place is the largest: as many placements are not
-    // perfect, and each of them costs more GPUs.
+    // With small before large, the last one placed is the largest, and it may miss its place: as many placements are
+    // not perfect, and each of them costs more GPUs.
     for (order, of_order_percent, of_most_percent) in
         [(OrderPolicy::Age, 97, 88), (OrderPolicy::ExpectedWork, 95, 85)]
     {
@@ -153,7 +153,7 @@ fn pack(policy: &Policy) -> Packed {
             .sum();
         let best = most_gpus(&free, &gangs);
         assert!(got <= best, "seed {seed}: the planner places {got} GPUs, the oracle at most {best}");
-        // Nothing was learned yet, so that all are expected to run for as long: work goes by GPUs, then age.
+        // Nothing was learned yet, so all are expected to run for the same time: work depends on GPUs, then age.
         if policy.order == OrderPolicy::ExpectedWork {
             gangs.sort_by_key(Ask::gpus);
         }
@@ -236,7 +236,7 @@ fn full_cluster(random: &mut Random) -> (ClusterState, Vec<Resources>, Vec<Victi
         pod.started = Some(Timestamp::from_second(NOW - ran).expect("in range"));
         let loses = u64::try_from(ran * pod.requests.gpus).expect("not negative");
         running.push(Victim { node: index, each: pod.requests, loses });
-        state.apply(Change::Pod(pods.remove(0)));
+        state.apply(ClusterChange::Pod(pods.remove(0)));
     }
     (state, free, running)
 }

@@ -1,8 +1,8 @@
-//! Who is looked at first, and what the tree of queues allows.
+//! Which gangs come first, and what the tree of queues allows.
 
 use std::sync::Arc;
 
-use cluster_model::{Amounts, Change, ClusterState, Pod, Queue, Terms};
+use cluster_model::{Amounts, ClusterChange, ClusterState, Pod, Queue, Terms};
 use jiff::Timestamp;
 use placement::{Backfill, OrderPolicy, Plan, Policy, plan};
 
@@ -17,7 +17,7 @@ fn in_queue(name: &str, pods: Vec<Pod>) -> Vec<Pod> {
     each(pods, |pod| pod.queue = Some(name.into()))
 }
 
-/// Created so many seconds ago, with these terms.
+/// Created this many seconds ago, with these terms.
 fn since(seconds: i64, terms: Terms, pods: Vec<Pod>) -> Vec<Pod> {
     let terms = Arc::new(terms);
     each(pods, |pod| (pod.created, pod.terms) = (at(NOW - seconds), terms.clone()))
@@ -61,7 +61,7 @@ fn gpus(amount: i64) -> Amounts {
 fn a_queue_steps_back_with_every_gang_that_starts() {
     let mut state = cluster([node("n", "H100", 8)]);
     for (name, weight) in [("a", 1), ("b", 3)] {
-        state.apply(Change::Queue(Queue { weight, ..queue(name, None, &[]) }));
+        state.apply(ClusterChange::Queue(Queue { weight, ..queue(name, None, &[]) }));
         for number in 0..8 {
             add(&mut state, in_queue(name, gang(&format!("{name}{number}"), 1, 1)));
         }
@@ -76,8 +76,11 @@ fn a_queue_steps_back_with_every_gang_that_starts() {
 #[test]
 fn who_is_within_quota_comes_before_who_borrows_whatever_the_age() {
     let mut state = cluster([node("n", "H100", 4)]);
-    state.apply(Change::Queue(Queue { limit: Some(gpus(8)), ..queue("borrower", None, &[("H100", 1)]) }));
-    state.apply(Change::Queue(queue("owner", None, &[("H100", 2)])));
+    state.apply(ClusterChange::Queue(Queue {
+        limit: Some(gpus(8)),
+        ..queue("borrower", None, &[("H100", 1)])
+    }));
+    state.apply(ClusterChange::Queue(queue("owner", None, &[("H100", 2)])));
     for number in 0..4 {
         let name = format!("old{number}");
         add(&mut state, in_queue("borrower", since(100, Terms::default(), gang(&name, 1, 1))));
@@ -94,7 +97,7 @@ fn who_is_within_quota_comes_before_who_borrows_whatever_the_age() {
 #[test]
 fn priority_comes_before_all_shares_and_who_finishes_its_start_before_priority() {
     let mut state = cluster([node("n", "H100", 3)]);
-    state.apply(Change::Queue(queue("owner", None, &[("H100", 2)])));
+    state.apply(ClusterChange::Queue(queue("owner", None, &[("H100", 2)])));
     add(&mut state, in_queue("owner", gang("within", 1, 1)));
     add(&mut state, each(gang("urgent", 1, 1), |pod| pod.priority = 5));
     let mut rest = gang("rest", 2, 1);
@@ -106,10 +109,10 @@ fn priority_comes_before_all_shares_and_who_finishes_its_start_before_priority()
 #[test]
 fn shares_are_compared_at_each_level_of_the_tree() {
     let mut state = cluster([node("n", "H100", 6)]);
-    state.apply(Change::Queue(queue("left", None, &[])));
-    state.apply(Change::Queue(queue("right", None, &[])));
+    state.apply(ClusterChange::Queue(queue("left", None, &[])));
+    state.apply(ClusterChange::Queue(queue("right", None, &[])));
     for (name, parent) in [("l1", "left"), ("l2", "left"), ("r1", "right")] {
-        state.apply(Change::Queue(queue(name, Some(parent), &[])));
+        state.apply(ClusterChange::Queue(queue(name, Some(parent), &[])));
         for number in 0..4 {
             add(&mut state, in_queue(name, gang(&format!("{name}-{number}"), 1, 1)));
         }
@@ -124,7 +127,7 @@ fn shares_are_compared_at_each_level_of_the_tree() {
 #[test]
 fn gangs_of_a_queue_with_children_compete_as_one_more_child() {
     let mut state = cluster([node("n", "H100", 4)]);
-    state.apply(Change::Queue(queue("child", Some("nlp"), &[])));
+    state.apply(ClusterChange::Queue(queue("child", Some("nlp"), &[])));
     for number in 0..4 {
         add(&mut state, gang(&format!("own{number}"), 1, 1));
         add(&mut state, in_queue("child", gang(&format!("child{number}"), 1, 1)));
@@ -136,20 +139,20 @@ fn gangs_of_a_queue_with_children_compete_as_one_more_child() {
 fn the_share_that_counts_is_that_of_the_resource_of_which_a_queue_has_most() {
     // `nlp` holds half of the L4; `vision` holds more GPUs, but a smaller share of its type.
     let mut state = cluster([node("h", "H100", 32), node("l", "L4", 4)]);
-    state.apply(Change::Queue(queue("vision", None, &[])));
+    state.apply(ClusterChange::Queue(queue("vision", None, &[])));
     let bound = |node: &'static str, pods| each(pods, |pod: &mut Pod| pod.node = Some(node.into()));
     add(&mut state, bound("l", gang("small", 1, 2)));
     add(&mut state, in_queue("vision", bound("h", gang("large", 1, 8))));
     add(&mut state, since(100, Terms::default(), gang("older", 1, 24)));
     add(&mut state, in_queue("vision", gang("newer", 1, 24)));
-    // Without a past: the state was not told the time.
+    // Without a past: the state was not advanced.
     assert_eq!(names(&plan(&mut state, &Policy::default(), at(NOW))), ["newer"]);
 }
 
 #[test]
 fn a_queue_without_weight_gets_what_the_others_leave() {
     let mut state = cluster([node("n", "H100", 3)]);
-    state.apply(Change::Queue(Queue { weight: 0, ..queue("idle", None, &[]) }));
+    state.apply(ClusterChange::Queue(Queue { weight: 0, ..queue("idle", None, &[]) }));
     for number in 0..2 {
         let name = format!("idle{number}");
         add(&mut state, in_queue("idle", since(100, Terms::default(), gang(&name, 1, 1))));
@@ -178,7 +181,7 @@ fn within_a_queue_a_deadline_goes_first_when_it_is_near_and_can_be_met() {
 fn nobody_starts_who_makes_a_gang_miss_a_deadline_that_can_be_met() {
     let plan_with = |old: Terms, deadline: Terms| {
         let mut state = cluster([node("n", "H100", 4)]);
-        state.apply(Change::Queue(queue("other", None, &[])));
+        state.apply(ClusterChange::Queue(queue("other", None, &[])));
         // The other queue is served first: it is the lower name once both hold as much.
         add(&mut state, in_queue("nlp", since(500, old, gang("old", 1, 4))));
         add(&mut state, in_queue("other", since(100, deadline, gang("due", 1, 4))));
@@ -207,7 +210,7 @@ fn a_deadline_of_a_lower_tier_or_that_a_quota_forbids_holds_up_nobody() {
     assert_eq!(started(&mut state), ["urgent"]);
 
     let mut state = cluster([node("n", "H100", 4)]);
-    state.apply(Change::Queue(queue("small", None, &[("H100", 2)])));
+    state.apply(ClusterChange::Queue(queue("small", None, &[("H100", 2)])));
     add(&mut state, in_queue("small", since(500, by(20_000, 10_000), gang("due", 1, 4))));
     add(&mut state, since(1, limit(20_000), gang("other", 1, 4)));
     assert_eq!(started(&mut state), ["other"]);
@@ -223,7 +226,7 @@ fn strictly_by_age_nobody_passes_the_first_that_is_blocked() {
     let mut policy = with_policy(OrderPolicy::StrictAge);
     let plan = planned(&mut state, &policy);
     assert_eq!(names(&plan), ["first"]);
-    let behind = "small: gang team/large is blocked, and nobody passes it";
+    let behind = "small: gang team/large is blocked, and no gang may pass it";
     assert_eq!(waiting(&plan).last().map(String::as_str), Some(behind));
     assert_eq!(plan.waiting.len(), 3, "all are told why");
     policy.explain = false;
@@ -262,7 +265,7 @@ fn overdue_among_small(large: Vec<Pod>) -> ClusterState {
 fn who_waited_far_too_long_keeps_what_falls_free_until_it_starts() {
     let mut state = overdue_among_small(gang("large", 2, 8));
     assert_eq!(names(&planned(&mut state, &Policy::default())), [""; 0], "node n1 is kept");
-    state.apply(Change::PodGone(gang("runs", 1, 8)[0].key.clone()));
+    state.apply(ClusterChange::PodGone(gang("runs", 1, 8)[0].key.clone()));
     assert_eq!(names(&planned(&mut state, &Policy::default())), ["large"]);
 }
 
@@ -296,15 +299,15 @@ fn without_explanations_a_class_is_given_up_with_its_first_gang() {
 #[test]
 fn a_queue_whose_budget_is_spent_starts_nothing() {
     let mut state = cluster([node("n", "H100", 4)]);
-    state.apply(Change::Queue(Queue { out_of_budget: true, ..queue("spent", None, &[]) }));
-    state.apply(Change::Queue(queue("below", Some("spent"), &[])));
+    state.apply(ClusterChange::Queue(Queue { out_of_budget: true, ..queue("spent", None, &[]) }));
+    state.apply(ClusterChange::Queue(queue("below", Some("spent"), &[])));
     add(&mut state, in_queue("below", gang("g", 1, 1)));
     let plan = planned(&mut state, &Policy::default());
     assert_eq!(names(&plan), Vec::<String>::new());
     assert_eq!(waiting(&plan), ["g: the budget of queue spent is spent"]);
 }
 
-/// Below `org` with so many GPUs in all: `keeper` owns 8 and lends so many; `borrower` owns none and may have all.
+/// Below `org` with some GPUs in all: `keeper` owns 8 and lends some of them; `borrower` owns none and may have all.
 fn lending(
     org: Option<i64>,
     lends: Option<i64>,
@@ -312,14 +315,14 @@ fn lending(
     borrower_asks: u32,
 ) -> Result<(), String> {
     let mut state = cluster([node("a", "H100", 8), node("b", "H100", 8)]);
-    state.apply(Change::Queue(Queue { limit: org.map(gpus), ..queue("org", None, &[]) }));
+    state.apply(ClusterChange::Queue(Queue { limit: org.map(gpus), ..queue("org", None, &[]) }));
     let lend = lends.map(gpus);
-    state.apply(Change::Queue(Queue {
+    state.apply(ClusterChange::Queue(Queue {
         lend,
         limit: Some(gpus(16)),
         ..queue("keeper", Some("org"), &[("H100", 8)])
     }));
-    state.apply(Change::Queue(Queue {
+    state.apply(ClusterChange::Queue(Queue {
         limit: Some(gpus(16)),
         ..queue("borrower", Some("org"), &[("H100", 0)])
     }));
@@ -335,13 +338,11 @@ fn what_a_queue_does_not_lend_is_left_to_it() {
     assert_eq!(lending(None, None, 0, 16), Ok(()), "all is lent");
     assert_eq!(lending(None, Some(8), 0, 16), Ok(()));
     assert_eq!(lending(None, Some(5), 0, 13), Ok(()), "three are kept of sixteen");
-    let kept =
-        "g: below queue org, 0 of 16 H100 are held and 3 are kept by queues that do not lend them; asks 14";
+    let kept = "g: below queue org, 0 of 16 H100 are held and 3 are kept by queues that do not lend them; requests 14";
     assert_eq!(lending(None, Some(5), 0, 14), Err(kept.to_owned()));
     assert_eq!(lending(None, Some(5), 2, 13), Ok(()), "what it holds it need not keep");
     assert_eq!(lending(None, Some(5), 5, 11), Ok(()));
-    let kept =
-        "g: below queue org, 0 of 12 H100 are held and 8 are kept by queues that do not lend them; asks 5";
+    let kept = "g: below queue org, 0 of 12 H100 are held and 8 are kept by queues that do not lend them; requests 5";
     assert_eq!(lending(Some(12), Some(0), 0, 5), Err(kept.to_owned()));
     assert_eq!(lending(Some(12), Some(0), 0, 4), Ok(()));
 }
@@ -349,10 +350,10 @@ fn what_a_queue_does_not_lend_is_left_to_it() {
 #[test]
 fn what_a_queue_keeps_it_may_use_itself() {
     let mut state = cluster([node("a", "H100", 8)]);
-    state.apply(Change::Queue(queue("org", None, &[])));
+    state.apply(ClusterChange::Queue(queue("org", None, &[])));
     let keeper =
         Queue { lend: Some(gpus(0)), limit: Some(gpus(16)), ..queue("keeper", Some("org"), &[("H100", 6)]) };
-    state.apply(Change::Queue(keeper));
+    state.apply(ClusterChange::Queue(keeper));
     add(&mut state, in_queue("keeper", gang("own", 1, 6)));
     add(&mut state, in_queue("keeper", gang("own-and-more", 1, 2)));
     assert_eq!(

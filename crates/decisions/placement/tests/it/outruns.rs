@@ -1,7 +1,7 @@
-//! Who is expected to be through soon takes from who will run for long yet, saves its state, and runs on what its queue
-//! borrows.
+//! A gang that is expected to end soon takes from one that will run for long yet, saves its state, and runs on what
+//! its queue borrows.
 
-use cluster_model::{Change, ClusterState, Pod, Terms};
+use cluster_model::{ClusterChange, ClusterState, Pod, Terms};
 use placement::{EvictionPolicy, Plan, Policy};
 use plan_check::check_plan;
 
@@ -21,14 +21,14 @@ fn judged(state: &mut ClusterState) -> Plan {
     plan
 }
 
-/// Wants so many GPUs for so long at most, and has waited for so long.
+/// Wants this many GPUs for at most this long, and has waited for this long.
 fn short(gpus: i64, limit_seconds: u32, waited_seconds: i64) -> Vec<Pod> {
     let terms = Terms { time_limit_seconds: Some(limit_seconds), ..Terms::default() };
     let pods = with_terms(gang("short", 1, gpus), &terms);
     each(pods, |pod| pod.created = at(NOW - waited_seconds))
 }
 
-/// Runs with 8 GPUs on node n for so long.
+/// Runs with 8 GPUs on node n for this long.
 fn long(ran_seconds: i64) -> Vec<Pod> {
     let pods = with_terms(running(gang("long", 1, 8), &["n"], NOW - ran_seconds), &saving());
     each(pods, |pod| pod.created = at(NOW - ran_seconds))
@@ -85,7 +85,7 @@ fn who_waited_for_a_day_does_not_give_way() {
 fn what_a_queue_owns_is_not_taken_from_those_that_run_on_it() {
     for (owned, given) in [(0, 1), (1, 0), (8, 0)] {
         let mut state = cluster([node("n", "H100", 8)]);
-        state.apply(Change::Queue(queue("owner", None, &[("H100", owned)])));
+        state.apply(ClusterChange::Queue(queue("owner", None, &[("H100", owned)])));
         add(&mut state, in_queue(long(40_000), "owner"));
         add(&mut state, short(8, 10_000, 60));
         assert_eq!(judged(&mut state).evictions.len(), given, "the queue owns {owned}");
@@ -95,7 +95,7 @@ fn what_a_queue_owns_is_not_taken_from_those_that_run_on_it() {
 #[test]
 fn cpu_is_not_taken_from_who_runs_on_gpus_of_its_own() {
     let mut state = cluster([cpu_node("m", 0), node("n", "H100", 8)]);
-    state.apply(Change::Queue(queue("owner", None, &[("H100", 8)])));
+    state.apply(ClusterChange::Queue(queue("owner", None, &[("H100", 8)])));
     let wants_cpu = each(short(0, 10_000, 60), |pod| pod.requests.cpu_millis = 64_000);
     add(&mut state, in_queue(long(40_000), "owner"));
     add(&mut state, wants_cpu);

@@ -1,13 +1,13 @@
-//! Any cluster: the judge finds nothing wrong, and the plan depends on nothing but what the cluster is.
+//! Any cluster: the judge finds nothing wrong, and the plan depends only on the cluster.
 
-use cluster_model::{Amounts, Change, ClusterState, Node, Pod, Queue};
+use cluster_model::{Amounts, ClusterChange, ClusterState, Node, Pod, Queue};
 use jiff::Timestamp;
 use placement::{Plan, Policy, plan};
 use proptest::prelude::*;
 
 use crate::build::{carry_out, cpu_node, gang, node, planned, queue, taint, toleration};
 
-fn a_cluster() -> impl Strategy<Value = Vec<Change>> {
+fn a_cluster() -> impl Strategy<Value = Vec<ClusterChange>> {
     let nodes = prop::collection::vec(a_node(), 1..9);
     let gangs = prop::collection::vec(a_gang(), 1..12);
     let queues = (a_queue("org", None), a_queue("nlp", Some("org")), a_queue("vision", Some("org")));
@@ -15,17 +15,17 @@ fn a_cluster() -> impl Strategy<Value = Vec<Change>> {
         let nodes = nodes
             .into_iter()
             .enumerate()
-            .map(|(number, node)| Change::Node(Node { name: format!("n{number}").into(), ..node }));
+            .map(|(number, node)| ClusterChange::Node(Node { name: format!("n{number}").into(), ..node }));
         let pods = gangs.into_iter().enumerate().flat_map(|(number, members)| {
             let name = format!("g{number}");
             members.into_iter().map(move |mut pod| {
                 pod.gang.name = name.as_str().into();
                 pod.key.name = format!("{name}-{}", pod.member_index.unwrap_or(0)).into();
                 pod.key.uid = pod.key.name.clone();
-                Change::Pod(pod)
+                ClusterChange::Pod(pod)
             })
         });
-        nodes.chain(pods).chain([org, nlp, vision].map(Change::Queue)).collect()
+        nodes.chain(pods).chain([org, nlp, vision].map(ClusterChange::Queue)).collect()
     })
 }
 
@@ -122,7 +122,7 @@ fn a_queue(name: &'static str, parent: Option<&'static str>) -> impl Strategy<Va
     )
 }
 
-fn state(changes: impl IntoIterator<Item = Change>) -> ClusterState {
+fn state(changes: impl IntoIterator<Item = ClusterChange>) -> ClusterState {
     let mut state = ClusterState::default();
     changes.into_iter().for_each(|change| state.apply(change));
     state
@@ -152,7 +152,7 @@ proptest! {
         carry_out(&mut state, &first);
         let second = planned(&mut state);
         prop_assert_eq!(&second.placements, &vec![]);
-        // In another order, perhaps: who started steps back.
+        // Perhaps in another order: a queue steps back with what started.
         let waiting = |plan: &Plan| plan.waiting.iter().map(|gang| gang.gang.clone()).collect::<std::collections::BTreeSet<_>>();
         prop_assert_eq!(waiting(&second), waiting(&first));
     }

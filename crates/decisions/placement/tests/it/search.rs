@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cluster_model::{
-    Change, DeviceAsk, DevicePart, DeviceUse, GroupTerms, Level, MigProfile, Node, Pod, Power, Segment,
-    Spread, Terms, TopologyTerms,
+    ClusterChange, DeviceAsk, DevicePart, DeviceUse, GroupTerms, Level, MigProfile, Node, Pod, Power,
+    Segment, Spread, Terms, TopologyTerms,
 };
 use jiff::Timestamp;
 use placement::{EnergyPolicy, Packing, Plan, Policy, plan};
@@ -49,7 +49,7 @@ fn a_gang_that_must_lie_together_takes_the_tightest_rack_with_room() {
 fn a_gang_that_fits_in_no_rack_waits_and_says_how_much_the_best_one_has() {
     let mut state = cluster([at("a/r1", "n1", 8), at("a/r2", "n2", 8), at("a/r2", "n3", 4)]);
     add(&mut state, with_terms(gang("train", 4, 4), together(RACK)));
-    let expected = "train: must lie together; the best domain of level 1 (a/r2) has room for 3 of 4 members";
+    let expected = "train: must be in one domain of level 1; the best (a/r2) has room for 3 of 4 members";
     assert_eq!(waiting(&planned(&mut state)), [expected]);
 }
 
@@ -59,7 +59,7 @@ fn later_members_join_those_that_run() {
     let pods = with_terms(gang("train", 3, 2), together(RACK));
     let pods = each(pods, |pod| pod.gang_size = Some(1));
     add(&mut state, vec![Pod { node: Some("n1".into()), ..pods[0].clone() }, pods[1].clone()]);
-    let expected = "train: must lie together; the best domain of level 1 (a/r1) has room for 0 of 1 members";
+    let expected = "train: must be in one domain of level 1; the best (a/r1) has room for 0 of 1 members";
     assert_eq!(waiting(&planned(&mut state)), [expected]);
 }
 
@@ -145,7 +145,7 @@ fn a_gang_is_spread_no_less_evenly_than_it_asks_for() {
         |node: &str| plan.placements[0].members.iter().filter(|member| member.node.as_str() == node).count();
     assert_eq!((on("n1"), on("n2"), on("n3")), (2, 2, 1));
     add(&mut state, with_terms(gang("wide", 6, 1), terms()));
-    let expected = "wide: 6 members find room, but not so that no domain has more than 1 more than another";
+    let expected = "wide: 6 members fit, but not with at most 1 more in one domain than in another";
     assert_eq!(waiting(&planned(&mut state)), [expected]);
 }
 
@@ -198,7 +198,8 @@ fn who_did_not_agree_is_not_put_where_nodes_are_taken_away() {
     add(&mut state, taken);
     let plan = planned(&mut state);
     assert_eq!(placements(&plan), ["bold: bold-0@n1"]);
-    let expected = "careful: nodes with enough free H100 are refused: 1 because they can be taken away; needs 1, none fits";
+    let expected =
+        "careful: nodes with enough free H100 are refused: 1 because they are spot nodes; needs 1, none fits";
     assert_eq!(waiting(&plan), [expected]);
 }
 
@@ -208,7 +209,7 @@ fn below_a_power_cap_nodes_that_are_on_are_filled_and_what_would_exceed_it_waits
     let nodes = ["n1", "n2"].map(|name| Node { power, ..node(name, "H100", 4) });
     let mut state = cluster(nodes);
     let running = Pod { node: Some("n2".into()), ..gang("runs", 1, 1).remove(0) };
-    state.apply(Change::Pod(running));
+    state.apply(ClusterChange::Pod(running));
     add(&mut state, gang("small", 1, 2));
     add(&mut state, gang("wide", 1, 4));
     let energy = EnergyPolicy { cap_watts: Some(2_500) };
@@ -226,7 +227,7 @@ fn a_gang_that_takes_any_type_leaves_the_type_that_others_insist_on() {
         add(&mut state, each(gang(&name, 1, 8), |pod| pod.gpu_types = vec!["A100".into()]));
     }
     for number in 0..20 {
-        state.apply(Change::PodGone(gang(&format!("picky-{number}"), 1, 8)[0].key.clone()));
+        state.apply(ClusterChange::PodGone(gang(&format!("picky-{number}"), 1, 8)[0].key.clone()));
     }
     add(&mut state, gang("any", 1, 1));
     assert_eq!(placements(&planned(&mut state)), ["any: any-0@n2"]);
@@ -244,7 +245,7 @@ fn what_is_remembered_from_plan_to_plan_changes_no_plan() {
         assert_eq!(plan, afresh, "after {number} gangs");
         state.commit(&plan).whole().unwrap();
         if number % 5 == 4 {
-            state.apply(Change::PodGone(gang(&format!("g{}", number - 2), 1, 1)[0].key.clone()));
+            state.apply(ClusterChange::PodGone(gang(&format!("g{}", number - 2), 1, 1)[0].key.clone()));
         }
     }
 }

@@ -1,4 +1,4 @@
-use cluster_model::{Amounts, Change, Node, Queue};
+use cluster_model::{Amounts, ClusterChange, Node, Queue};
 
 use placement::OrderPolicy;
 
@@ -19,7 +19,7 @@ fn a_gang_is_placed_whole_or_not_at_all() {
     let reason = "needs 8 free H100 on a node for each of 4 members; 3 fit (24 H100 free in all)";
     assert_eq!(waiting(&plan), [format!("big: {reason}")]);
 
-    state.apply(Change::Node(node("d", "H100", 8)));
+    state.apply(ClusterChange::Node(node("d", "H100", 8)));
     let plan = planned_in(OrderPolicy::Age, &mut state);
     assert_eq!(placements(&plan), ["big: big-0@a big-1@b big-2@c big-3@d"]);
     assert_eq!(plan.waiting.len(), 1);
@@ -80,7 +80,7 @@ fn a_gpu_type_that_is_asked_for_is_honoured_or_waited_for() {
 fn more_gpus_than_any_node_has_is_said_so() {
     let mut state = cluster([node("x", "H100", 8)]);
     add(&mut state, gang("g", 1, 16));
-    assert_eq!(waiting(&planned(&mut state)), ["g: asks 16 H100 on one node; the largest has 8"]);
+    assert_eq!(waiting(&planned(&mut state)), ["g: requests 16 H100 on one node; the largest node has 8"]);
     let mut state = cluster([cpu_node("c", 4000)]);
     add(&mut state, gang("g", 1, 1));
     assert_eq!(waiting(&planned(&mut state)), ["g: no node that takes pods has GPUs"]);
@@ -89,15 +89,15 @@ fn more_gpus_than_any_node_has_is_said_so() {
 #[test]
 fn every_queue_that_has_no_room_is_named_and_the_nodes_too() {
     let mut state = cluster([node("a", "H100", 8), node("b", "H100", 8)]);
-    state.apply(Change::Queue(queue("org", None, &[("H100", 10)])));
-    state.apply(Change::Queue(queue("nlp", Some("org"), &[("H100", 8)])));
+    state.apply(ClusterChange::Queue(queue("org", None, &[("H100", 10)])));
+    state.apply(ClusterChange::Queue(queue("nlp", Some("org"), &[("H100", 8)])));
     add(&mut state, each(gang("runs", 1, 6), |pod| pod.node = Some("a".into())));
     add(&mut state, gang("g", 3, 8));
     add(&mut state, gang("small", 1, 2));
     let plan = planned_in(OrderPolicy::Age, &mut state);
     assert_eq!(
         waiting(&plan),
-        ["g: queue nlp holds 6 of 8 H100; asks 24 | queue org holds 6 of 10 H100; asks 24 | \
+        ["g: queue nlp holds 6 of 8 H100; requests 24 | queue org holds 6 of 10 H100; requests 24 | \
           needs 8 free H100 on a node for each of 3 members; 1 fits (10 H100 free in all)"]
     );
     assert_eq!(placements(&plan), ["small: small-0@a"], "it fills the quota to the brim");
@@ -106,30 +106,35 @@ fn every_queue_that_has_no_room_is_named_and_the_nodes_too() {
 #[test]
 fn a_queue_above_bounds_the_queues_below_together() {
     let mut state = cluster([node("a", "H100", 8)]);
-    state.apply(Change::Queue(queue("org", None, &[("H100", 4)])));
-    state.apply(Change::Queue(queue("nlp", Some("org"), &[])));
-    state.apply(Change::Queue(queue("vision", Some("org"), &[])));
+    state.apply(ClusterChange::Queue(queue("org", None, &[("H100", 4)])));
+    state.apply(ClusterChange::Queue(queue("nlp", Some("org"), &[])));
+    state.apply(ClusterChange::Queue(queue("vision", Some("org"), &[])));
     add(&mut state, gang("g", 1, 3));
     add(&mut state, each(gang("h", 1, 2), |pod| pod.queue = Some("vision".into())));
     let plan = planned(&mut state);
     assert_eq!(placements(&plan), ["g: g-0@a"]);
-    assert_eq!(waiting(&plan), ["h: queue org holds 3 of 4 H100; asks 2"], "what this plan placed counts");
+    assert_eq!(
+        waiting(&plan),
+        ["h: queue org holds 3 of 4 H100; requests 2"],
+        "what this plan placed counts"
+    );
 }
 
 #[test]
 fn cpu_and_memory_of_a_queue_are_bounded_too() {
     let amounts = Amounts { cpu_millis: Some(1500), memory_bytes: Some(1 << 30), ..Amounts::default() };
     let mut state = cluster([node("a", "H100", 8)]);
-    state.apply(Change::Queue(Queue { quota: Some(amounts), ..queue("nlp", None, &[]) }));
+    state.apply(ClusterChange::Queue(Queue { quota: Some(amounts), ..queue("nlp", None, &[]) }));
     add(&mut state, gang("g", 2, 1));
-    let expected = "g: queue nlp holds 0 of 1500m cpu; asks 2 | queue nlp holds 0 of 1Gi memory; asks 2Gi";
+    let expected =
+        "g: queue nlp holds 0 of 1500m cpu; requests 2 | queue nlp holds 0 of 1Gi memory; requests 2Gi";
     assert_eq!(waiting(&planned(&mut state)), [expected]);
 }
 
 #[test]
 fn a_type_that_the_quota_leaves_out_is_passed_over() {
     let mut state = cluster([node("a", "A100", 8), node("b", "H100", 8)]);
-    state.apply(Change::Queue(queue("nlp", None, &[("H100", 8)])));
+    state.apply(ClusterChange::Queue(queue("nlp", None, &[("H100", 8)])));
     add(&mut state, gang("g", 1, 8));
     assert_eq!(placements(&planned(&mut state)), ["g: g-0@b"]);
 }
@@ -137,7 +142,7 @@ fn a_type_that_the_quota_leaves_out_is_passed_over() {
 #[test]
 fn the_rest_of_a_gang_bound_in_part_comes_first_and_is_not_asked_for_quota_again() {
     let mut state = cluster([node("a", "A100", 1), node("h1", "H100", 1), node("h2", "H100", 1)]);
-    state.apply(Change::Queue(queue("nlp", None, &[("H100", 1)])));
+    state.apply(ClusterChange::Queue(queue("nlp", None, &[("H100", 1)])));
     let mut started = gang("started", 2, 1);
     started[0].node = Some("h1".into());
     add(&mut state, each(gang("urgent", 1, 1), |pod| pod.priority = 9));
@@ -150,19 +155,19 @@ fn the_rest_of_a_gang_bound_in_part_comes_first_and_is_not_asked_for_quota_again
 #[test]
 fn members_beyond_the_gangs_size_are_asked_for_quota() {
     let mut state = cluster([node("a", "H100", 8)]);
-    state.apply(Change::Queue(queue("nlp", None, &[("H100", 2)])));
+    state.apply(ClusterChange::Queue(queue("nlp", None, &[("H100", 2)])));
     let whole = each(gang("g", 2, 1), |pod| pod.node = Some("a".into()));
     let extra = each(gang("g", 4, 1).split_off(2), |pod| pod.gang_size = Some(2));
     add(&mut state, whole);
     add(&mut state, extra);
-    assert_eq!(waiting(&planned(&mut state)), ["g: queue nlp holds 2 of 2 H100; asks 2"]);
+    assert_eq!(waiting(&planned(&mut state)), ["g: queue nlp holds 2 of 2 H100; requests 2"]);
 }
 
-/// Queue `nlp` may hold 1 H100. Of a gang of 3, member 0 runs; the others were made anew, and `change` is what is
-/// different about them.
+/// Queue `nlp` may hold 1 H100. Of a gang of 3, member 0 runs; the others were recreated, and `change` is what
+/// differs in them.
 fn made_anew(change: impl Fn(&mut cluster_model::Pod)) -> placement::Plan {
     let mut state = cluster([node("a", "H100", 8), node("b", "H100", 8), node("l", "L4", 8)]);
-    state.apply(Change::Queue(queue("nlp", None, &[("H100", 1), ("L4", 1)])));
+    state.apply(ClusterChange::Queue(queue("nlp", None, &[("H100", 1), ("L4", 1)])));
     let mut members = gang("g", 3, 1);
     members[0].node = Some("a".into());
     members[1..].iter_mut().for_each(change);
@@ -182,16 +187,16 @@ fn members_made_anew_that_ask_for_more_than_was_granted_are_asked_for_quota_and_
 
     let plan = made_anew(|pod| pod.requests.gpus = 8);
     assert_eq!(placements(&plan), ["urgent: urgent-0@a"]);
-    let reason = "g: queue nlp holds 1 of 1 H100; asks 16 | \
+    let reason = "g: queue nlp holds 1 of 1 H100; requests 16 | \
                   needs 8 free H100 on a node for each of 2 members; 1 fits (15 H100 free in all)";
     assert_eq!(waiting(&plan), [reason]);
 
     let plan = made_anew(|pod| pod.requests.cpu_millis += 1);
-    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 2"], "more of anything is more");
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; requests 2"], "more of anything is more");
     let plan = made_anew(|pod| pod.requests.memory_bytes += 1);
-    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 2"]);
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; requests 2"]);
     let plan = made_anew(|pod| pod.gpu_types = vec!["L4".into()]);
-    assert_eq!(waiting(&plan), ["g: queue nlp holds 0 of 1 L4; asks 2"], "another type was not granted");
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 0 of 1 L4; requests 2"], "another type was not granted");
     let plan = made_anew(|pod| pod.requests.gpus = 0);
     let first = placements(&plan).remove(0);
     assert_eq!(first, "g: g-1@a g-2@a", "less is granted");
@@ -200,7 +205,7 @@ fn members_made_anew_that_ask_for_more_than_was_granted_are_asked_for_quota_and_
 #[test]
 fn one_member_that_asks_for_more_takes_the_exemption_from_all() {
     let plan = made_anew(|pod| pod.requests.gpus = if pod.member_index == Some(2) { 8 } else { 1 });
-    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 9"]);
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; requests 9"]);
 }
 
 #[test]
@@ -212,7 +217,7 @@ fn a_gang_cannot_grow_by_members_that_say_another_size() {
 #[test]
 fn when_all_started_members_have_ended_the_rest_is_asked_for_quota() {
     let mut state = cluster([node("a", "H100", 8)]);
-    state.apply(Change::Queue(queue("nlp", None, &[("H100", 1)])));
+    state.apply(ClusterChange::Queue(queue("nlp", None, &[("H100", 1)])));
     let rest = gang("g", 3, 1).split_off(1);
     let key = rest[0].gang.clone();
     add(&mut state, rest);
@@ -220,7 +225,7 @@ fn when_all_started_members_have_ended_the_rest_is_asked_for_quota() {
     state.note_ended(&key, 1);
     let plan = planned(&mut state);
     assert_eq!(placements(&plan), ["urgent: urgent-0@a"]);
-    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; asks 2"]);
+    assert_eq!(waiting(&plan), ["g: queue nlp holds 1 of 1 H100; requests 2"]);
 }
 
 #[test]
@@ -251,7 +256,7 @@ fn what_can_never_start_says_so_before_anything_else() {
     assert_eq!(
         waiting(&plan),
         [
-            "g: asks for what is not supported yet: spec.resourceClaims | 1 of 2 pods exist",
+            "g: requests something that is not supported yet: spec.resourceClaims | 1 of 2 pods exist",
             "torn: the members of the gang differ in their queue | the members of the gang differ in their GPU type",
             "lost: queue nowhere does not exist",
         ]
@@ -300,10 +305,10 @@ fn nodes_with_gpus_but_without_cpu_memory_or_room_for_pods_are_refused() {
     assert_eq!(waiting(&planned(&mut state)), [sentence("for cpu")]);
     small.allocatable =
         cluster_model::Resources { cpu_millis: 64_000, memory_bytes: 2 << 30, ..small.allocatable };
-    state.apply(Change::Node(small.clone()));
+    state.apply(ClusterChange::Node(small.clone()));
     assert_eq!(waiting(&planned(&mut state)), [sentence("for memory")]);
     small.allocatable = cluster_model::Resources { memory_bytes: 64 << 30, pods: 2, ..small.allocatable };
-    state.apply(Change::Node(small));
+    state.apply(ClusterChange::Node(small));
     assert_eq!(waiting(&planned(&mut state)), [sentence("for their number of pods")]);
 }
 
@@ -322,7 +327,7 @@ fn pods_without_gpus_prefer_nodes_without_gpus_and_the_fullest_of_them() {
 fn a_node_whose_gpus_are_overcommitted_still_takes_pods_without_gpus() {
     let mut state = cluster([node("a", "H100", 8)]);
     add(&mut state, each(gang("g", 1, 8), |pod| pod.node = Some("a".into())));
-    state.apply(Change::Node(node("a", "H100", 4)));
+    state.apply(ClusterChange::Node(node("a", "H100", 4)));
     add(&mut state, gang("cpu", 1, 0));
     assert_eq!(placements(&planned(&mut state)), ["cpu: cpu-0@a"]);
 }
@@ -334,7 +339,7 @@ fn members_that_differ_are_placed_the_largest_first() {
     mixed[2].requests.gpus = 8;
     add(&mut state, mixed);
     assert_eq!(waiting(&planned(&mut state)).len(), 1);
-    state.apply(Change::Node(node("c", "H100", 4)));
+    state.apply(ClusterChange::Node(node("c", "H100", 4)));
     assert_eq!(placements(&planned(&mut state)), ["g: g-2@a g-0@b g-1@c"]);
 }
 

@@ -1,7 +1,8 @@
 //! On a schedule, nodes that are nearly empty are emptied.
 
 use cluster_model::{ClusterState, Node, Pod, Power};
-use placement::{ConsolidationPolicy, EnergyPolicy, Plan, Policy, tidy};
+use placement::testing::tidy;
+use placement::{ConsolidationPolicy, EnergyPolicy, Plan, Policy};
 use plan_check::check_plan;
 
 use crate::build::{add, cluster, each, gang, node, placements, waiting};

@@ -1,4 +1,4 @@
-//! Short ways to say objects and plans.
+//! Short helpers that build objects and plans.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use cluster_model::plan::{
 };
 use cluster_model::policy::Policy;
 use cluster_model::{
-    Amounts, Change, ClusterState, DeviceUse, GangKey, Node, Pod, PodKey, Queue, Resources, Terms,
+    Amounts, ClusterChange, ClusterState, DeviceUse, GangKey, Node, Pod, PodKey, Queue, Resources, Terms,
 };
 use jiff::Timestamp;
 use plan_check::{Violation, check_plan};
@@ -34,7 +34,7 @@ pub fn queue(name: &str, quota: i64, limit: i64) -> Queue {
     Queue { quota: gpus(quota), limit: gpus(limit), namespaces: ["team".into()].into(), ..Queue::new(name) }
 }
 
-/// Members of a gang of queue `a` with so many GPUs each.
+/// Members of a gang of queue `a` with this many GPUs each.
 pub fn gang(name: &str, members: u32, gpus: i64) -> Vec<Pod> {
     let member = |index| Pod {
         gang_size: Some(members),
@@ -106,9 +106,9 @@ pub fn cluster(nodes: impl IntoIterator<Item = Node>, pods: impl IntoIterator<It
     let mut state = ClusterState::default();
     state.advance(at(NOW));
     let open = Queue { namespaces: ["team".into()].into(), ..Queue::new("a") };
-    state.apply(Change::Queue(open));
-    nodes.into_iter().for_each(|node| state.apply(Change::Node(node)));
-    pods.into_iter().for_each(|pod| state.apply(Change::Pod(pod)));
+    state.apply(ClusterChange::Queue(open));
+    nodes.into_iter().for_each(|node| state.apply(ClusterChange::Node(node)));
+    pods.into_iter().for_each(|pod| state.apply(ClusterChange::Pod(pod)));
     state
 }
 

@@ -1,10 +1,10 @@
-//! Who gives way, and what is held.
+//! Which gangs give way, and what is held.
 
 use cluster_model::plan::{Departure, Eviction, EvictionRule, Hold, Plan};
 use cluster_model::policy::{Backfill, ConsolidationPolicy, EvictionPolicy, Policy};
 use cluster_model::{
-    Budget, BudgetCounts, BudgetKey, Change, ClusterState, EvictionTerms, Pod, Queue, Reclaim, Selector,
-    Terms,
+    Budget, BudgetCounts, BudgetKey, ClusterChange, ClusterState, EvictionTerms, Pod, Queue, Reclaim,
+    Selector, Terms,
 };
 use plan_check::{Violation, check_plan};
 
@@ -105,7 +105,7 @@ fn what_is_held_is_nobody_elses_also_in_later_plans() {
     };
     let over = |used| [Violation::NodeOver { node: "a".into(), resource: "gpus", used, allocatable: 8 }];
     assert_eq!(place_in(&state, "g", &["a", "a"]), over(16), "r is still there");
-    state.apply(Change::PodGone(key("r", 0)));
+    state.apply(ClusterChange::PodGone(key("r", 0)));
     assert_eq!(place_in(&state, "g", &["a", "a"]), []);
     assert_eq!(place_in(&state, "o", &["a"]), over(16), "it is held for g");
     assert_eq!(place_in(&state, "p", &["b"]), []);
@@ -118,14 +118,14 @@ fn nobody_gives_way_to_an_equal_or_by_a_rule_that_does_not_hold() {
     let (evictions, holds) = (vec![by_priority("r", 8)], vec![hold("g", &["a", "a"])]);
     assert_eq!(found(&equal, evictions.clone(), holds.clone()), wrong("it is of no lower priority"));
     let patient = state(with(urgent(), |pod| pod.preempts = false));
-    let nobody = wrong("the claimant's priority makes nobody give way");
+    let nobody = wrong("the claimant's priority makes no gang give way");
     assert_eq!(found(&patient, evictions.clone(), holds.clone()), nobody);
     let slow = state(with(urgent(), |pod| pod.grace_seconds = 540));
     let state = state(urgent());
     let plan = Plan { evictions, holds, ..plan(&state) };
     let mut off = policy();
     off.eviction.by_priority = false;
-    assert_eq!(check_plan(&state, &plan, &off), wrong("nobody gives way by priority"));
+    assert_eq!(check_plan(&state, &plan, &off), wrong("the policy evicts none by priority"));
     let mut impatient = policy();
     impatient.eviction.hold_seconds = 599;
     assert_eq!(check_plan(&state, &plan, &impatient), [Violation::WrongHold(name("g"))]);
@@ -153,7 +153,7 @@ fn no_more_go_than_a_budget_allows_and_who_was_told_before_counts() {
     let with_budget = |allowed: u32, told: u32| {
         let mut state = state(urgent());
         let key = BudgetKey { namespace: name("r").namespace, name: "b".into() };
-        state.apply(Change::Budget(Budget {
+        state.apply(ClusterChange::Budget(Budget {
             key: key.clone(),
             selector: Some(Selector::default()),
             allowed,
@@ -198,8 +198,8 @@ fn lent() -> (ClusterState, Vec<Eviction>, Vec<Hold>) {
     let of_b = |pods| with(pods, |pod: &mut Pod| pod.queue = Some("b".into()));
     let runs = [on(of_b(gang("r", 1, 8)), "a"), on(of_b(gang("s", 1, 4)), "b")].concat();
     let mut state = state([gang("g", 2, 4), runs].concat());
-    state.apply(Change::Queue(queue("a", 8, 16)));
-    state.apply(Change::Queue(queue("b", 4, 16)));
+    state.apply(ClusterChange::Queue(queue("a", 8, 16)));
+    state.apply(ClusterChange::Queue(queue("b", 4, 16)));
     let lost = 8 * u64::try_from(NOW).expect("not negative");
     (state, vec![evict("r", "g", Reclaims, lost)], vec![hold("g", &["a", "a"])])
 }
@@ -209,23 +209,23 @@ fn a_queue_takes_back_its_own_and_no_more() {
     let (mut state, evictions, holds) = lent();
     let rule = |what| [Violation::NotTheRule { gang: name("r"), what }];
     assert_eq!(found(&state, evictions.clone(), holds.clone()), []);
-    state.apply(Change::Queue(queue("b", 5, 16)));
+    state.apply(ClusterChange::Queue(queue("b", 5, 16)));
     let below = [Violation::BelowQuota { gang: name("r"), queue: "b".into() }];
     assert_eq!(found(&state, evictions.clone(), holds.clone()), below, "b keeps 4 of 5");
     let patient = Reclaim { grace_seconds: 20_000, min_run_seconds: 0 };
-    state.apply(Change::Queue(queue("b", 4, 16)));
-    state.apply(Change::Queue(Queue { reclaim: patient, ..queue("a", 8, 16) }));
+    state.apply(ClusterChange::Queue(queue("b", 4, 16)));
+    state.apply(ClusterChange::Queue(Queue { reclaim: patient, ..queue("a", 8, 16) }));
     assert_eq!(found(&state, evictions.clone(), holds.clone()), rule("the grace has not passed"));
-    state.apply(Change::Queue(queue("a", 8, 16)));
+    state.apply(ClusterChange::Queue(queue("a", 8, 16)));
     let protects = Reclaim { grace_seconds: 0, min_run_seconds: 20_000 };
-    state.apply(Change::Queue(Queue { reclaim: protects, ..queue("b", 4, 16) }));
+    state.apply(ClusterChange::Queue(Queue { reclaim: protects, ..queue("b", 4, 16) }));
     assert_eq!(found(&state, evictions, holds), rule("it has not run for as long as its queue protects it"));
 }
 
 #[test]
 fn who_takes_back_stays_within_its_quota() {
     let (mut state, evictions, holds) = lent();
-    state.apply(Change::Queue(queue("a", 7, 16)));
+    state.apply(ClusterChange::Queue(queue("a", 7, 16)));
     let rule = [Violation::NotTheRule {
         gang: name("r"),
         what: "the claimant's queue would hold more than its own",

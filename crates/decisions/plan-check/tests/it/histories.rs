@@ -1,16 +1,16 @@
-use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
-use plan_check::{History, HistoryViolation};
+use cluster_model::{ClusterChange, GangKey, Node, Pod, PodKey, Resources};
+use plan_check::{HistoryJudge, HistoryViolation};
 
-fn node(gpus: i64) -> Change {
-    Change::Node(Node {
+fn node(gpus: i64) -> ClusterChange {
+    ClusterChange::Node(Node {
         gpu_type: Some("H100".into()),
         allocatable: Resources { gpus, ..Resources::default() },
         ..Node::new("a")
     })
 }
 
-fn pod(name: &str, gang: &str, size: u32, node: Option<&str>) -> Change {
-    Change::Pod(Pod {
+fn pod(name: &str, gang: &str, size: u32, node: Option<&str>) -> ClusterChange {
+    ClusterChange::Pod(Pod {
         gang_size: Some(size),
         requests: Resources { gpus: 5, cpu_millis: 0, memory_bytes: 0, pods: 1 },
         node: node.map(Into::into),
@@ -22,12 +22,12 @@ fn key(name: &str) -> PodKey {
     PodKey::new("team", name, "u")
 }
 
-fn gone(name: &str) -> Change {
-    Change::PodGone(key(name))
+fn gone(name: &str) -> ClusterChange {
+    ClusterChange::PodGone(key(name))
 }
 
-fn judge(events: &[Change]) -> Vec<HistoryViolation> {
-    let mut history = History::default();
+fn judge(events: &[ClusterChange]) -> Vec<HistoryViolation> {
+    let mut history = HistoryJudge::default();
     for (revision, change) in (1..).zip(events) {
         history.apply(revision, change);
     }
@@ -89,7 +89,7 @@ fn a_gang_bound_in_part_at_the_end_is_found_and_members_that_ended_count() {
 fn a_pod_that_moves_and_events_out_of_order_are_found() {
     let moved = [pod("p", "p", 1, Some("a")), pod("p", "p", 1, Some("b"))];
     assert_eq!(judge(&moved), [HistoryViolation::PodMoved { revision: 2, pod: key("p") }]);
-    let mut history = History::default();
+    let mut history = HistoryJudge::default();
     history.apply(5, &node(8));
     history.apply(4, &pod("p", "p", 1, Some("a")));
     assert_eq!(history.violations(), [HistoryViolation::OutOfOrder { revision: 4 }]);

@@ -80,7 +80,7 @@ fn more_of_another_resource_than_there_is_is_found() {
     let asks = |amount| with(gang("g", 1, 1), move |pod| pod.other_requests = network(amount));
     let state = cluster([a()], runs.iter().cloned().chain(asks(1)));
     assert_eq!(judged(&state, vec![place("g", &["a"])]), over(3));
-    // Who asks for none of it is not in the way.
+    // A pod that asks for none of it is not in the way.
     let state = cluster([a()], runs.into_iter().chain(gang("g", 1, 1)));
     assert_eq!(judged(&state, vec![place("g", &["a"])]), []);
 }

@@ -1,8 +1,8 @@
-//! Who gives way by expected work.
+//! Which gangs give way by expected work.
 
 use cluster_model::plan::{EvictionRule, Plan};
 use cluster_model::policy::{EvictionPolicy, Outruns, Policy};
-use cluster_model::{Change, ClusterState, EvictionTerms, Pod, Terms};
+use cluster_model::{ClusterChange, ClusterState, EvictionTerms, Pod, Terms};
 use plan_check::{Violation, check_plan};
 
 use crate::build::{NOW, at, cluster, evict, gang, hold, name, node, on, plan, queue, with, with_terms};
@@ -53,7 +53,7 @@ fn who_runs_for_much_longer_gives_way_and_nobody_else() {
     let wrong = |what| vec![Violation::NotTheRule { gang: name("r"), what }];
     assert_eq!(found(&state(&[short(), long()]), &policy()), []);
     let off = Policy { eviction: EvictionPolicy::default(), ..policy() };
-    assert_eq!(found(&state(&[short(), long()]), &off), wrong("nobody gives way by expected work"));
+    assert_eq!(found(&state(&[short(), long()]), &off), wrong("the policy evicts none by expected work"));
 
     let eager = with(short(), |pod| pod.created = at(NOW - 59));
     let waits = wrong("the claimant has not waited for long enough");
@@ -94,9 +94,9 @@ fn time_and_work_are_compared_by_what_history_expects() {
 #[test]
 fn what_the_queue_owns_stays_with_it() {
     let mut state = state(&[short(), long()]);
-    state.apply(Change::Queue(queue("a", 0, 8)));
+    state.apply(ClusterChange::Queue(queue("a", 0, 8)));
     assert_eq!(found(&state, &policy()), [], "all of it is borrowed");
-    state.apply(Change::Queue(queue("a", 1, 8)));
+    state.apply(ClusterChange::Queue(queue("a", 1, 8)));
     let below = [Violation::BelowQuota { gang: name("r"), queue: "a".into() }];
     assert_eq!(found(&state, &policy()), below, "also within one queue");
 }

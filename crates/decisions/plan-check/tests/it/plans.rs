@@ -1,7 +1,7 @@
 use cluster_model::plan::{GangPlacement, MemberPlacement, Plan, WaitReason, WaitingGang};
 use cluster_model::policy::Policy;
 use cluster_model::{
-    Amounts, Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, ResourceName, Resources, Taint,
+    Amounts, ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, ResourceName, Resources, Taint,
     TaintEffect,
 };
 use jiff::Timestamp;
@@ -31,23 +31,23 @@ fn key(gang: &str, index: u32) -> PodKey {
 
 /// Nodes a and b with H100 and l with L4; queue `nlp` with 12 H100 below `org`; gang g of two with 4 GPUs each, and a
 /// gang w that waits for a second member.
-fn changes() -> Vec<Change> {
+fn changes() -> Vec<ClusterChange> {
     let queue = |name: &str, parent: Option<&str>, gpus: &[(&str, i64)]| {
         let gpus = gpus.iter().map(|(name, gpus)| ((*name).into(), *gpus)).collect();
-        Change::Queue(Queue {
+        ClusterChange::Queue(Queue {
             parent: parent.map(Into::into),
             quota: Some(Amounts { gpus, ..Amounts::default() }),
             namespaces: ["team".into()].into(),
             ..Queue::new(name)
         })
     };
-    let nodes = [node("a", "H100"), node("b", "H100"), node("l", "L4")].map(Change::Node);
-    let pods = [pod("g", 0, 2, 4), pod("g", 1, 2, 4), pod("w", 0, 2, 1)].map(Change::Pod);
+    let nodes = [node("a", "H100"), node("b", "H100"), node("l", "L4")].map(ClusterChange::Node);
+    let pods = [pod("g", 0, 2, 4), pod("g", 1, 2, 4), pod("w", 0, 2, 1)].map(ClusterChange::Pod);
     let queues = [queue("org", None, &[]), queue("nlp", Some("org"), &[("H100", 12), ("L4", 12)])];
     nodes.into_iter().chain(pods).chain(queues).collect()
 }
 
-fn state(changes: Vec<Change>) -> ClusterState {
+fn state(changes: Vec<ClusterChange>) -> ClusterState {
     let mut state = ClusterState::default();
     for change in changes {
         state.apply(change);
@@ -79,15 +79,15 @@ fn plan(state: &ClusterState, placements: Vec<GangPlacement>) -> Plan {
 }
 
 /// What the judge says about g's members on these nodes, with one more change to the cluster.
-fn judge(change: Change, members: &[(u32, &str)]) -> Vec<Violation> {
+fn judge(change: ClusterChange, members: &[(u32, &str)]) -> Vec<Violation> {
     let mut changes = changes();
     changes.push(change);
     let state = state(changes);
     check_plan(&state, &plan(&state, vec![place("g", members)]), &Policy::default())
 }
 
-fn nothing() -> Change {
-    Change::NodeGone("nowhere".into())
+fn nothing() -> ClusterChange {
+    ClusterChange::NodeGone("nowhere".into())
 }
 
 fn gang(name: &str) -> GangKey {
@@ -114,7 +114,7 @@ fn a_gang_in_part_is_found() {
 fn a_pod_that_is_placed_twice_or_has_a_node_is_found() {
     let found = judge(nothing(), &[(0, "a"), (1, "a"), (1, "b")]);
     assert!(found.contains(&Violation::PlacedTwice(key("g", 1))), "{found:?}");
-    let bound = Change::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) });
+    let bound = ClusterChange::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) });
     let found = judge(bound, &[(0, "a"), (1, "a")]);
     assert!(found.contains(&Violation::NotPending(key("g", 0))), "{found:?}");
     let found = judge(nothing(), &[(0, "a"), (1, "a"), (7, "b")]);
@@ -126,34 +126,34 @@ fn a_node_that_is_over_is_found_also_by_pods_of_others() {
     let foreign = Pod { ours: false, queue: None, node: Some("a".into()), ..pod("f", 0, 1, 1) };
     let over =
         |resource, used, allocatable| Violation::NodeOver { node: "a".into(), resource, used, allocatable };
-    assert_eq!(judge(Change::Pod(foreign.clone()), &[(0, "a"), (1, "a")]), [over("gpus", 9, 8)]);
+    assert_eq!(judge(ClusterChange::Pod(foreign.clone()), &[(0, "a"), (1, "a")]), [over("gpus", 9, 8)]);
     let greedy = Resources { gpus: 0, cpu_millis: 7000, ..foreign.requests };
     assert_eq!(
-        judge(Change::Pod(Pod { requests: greedy, ..foreign }), &[(0, "a"), (1, "a")]),
+        judge(ClusterChange::Pod(Pod { requests: greedy, ..foreign }), &[(0, "a"), (1, "a")]),
         [over("cpu", 9000, 8000)]
     );
     let mut full = node("a", "H100");
     full.allocatable.pods = 1;
-    assert_eq!(judge(Change::Node(full), &[(0, "a"), (1, "a")]), [over("pods", 2, 1)]);
+    assert_eq!(judge(ClusterChange::Node(full), &[(0, "a"), (1, "a")]), [over("pods", 2, 1)]);
     let mut full = node("a", "H100");
     full.allocatable.memory_bytes = 1;
-    assert_eq!(judge(Change::Node(full), &[(0, "a"), (1, "a")]), [over("memory", 2, 1)]);
+    assert_eq!(judge(ClusterChange::Node(full), &[(0, "a"), (1, "a")]), [over("memory", 2, 1)]);
 }
 
 #[test]
 fn a_node_that_the_pod_may_not_use_is_found() {
     let members = [(0, "a"), (1, "b")];
     let wrong = [Violation::WrongNode(key("g", 0), "a".into())];
-    assert_eq!(judge(Change::Node(Node { schedulable: false, ..node("a", "H100") }), &members), wrong);
+    assert_eq!(judge(ClusterChange::Node(Node { schedulable: false, ..node("a", "H100") }), &members), wrong);
     let taint = Taint { key: "k".into(), value: "".into(), effect: TaintEffect::NoExecute };
     assert_eq!(
-        judge(Change::Node(Node { taints: vec![taint.clone()], ..node("a", "H100") }), &members),
+        judge(ClusterChange::Node(Node { taints: vec![taint.clone()], ..node("a", "H100") }), &members),
         wrong
     );
     let soft = Taint { effect: TaintEffect::PreferNoSchedule, ..taint };
-    assert_eq!(judge(Change::Node(Node { taints: vec![soft], ..node("a", "H100") }), &members), []);
+    assert_eq!(judge(ClusterChange::Node(Node { taints: vec![soft], ..node("a", "H100") }), &members), []);
     let picky = Pod { node_selector: [("zone".into(), "a".into())].into(), ..pod("g", 0, 2, 4) };
-    assert_eq!(judge(Change::Pod(picky), &members), wrong);
+    assert_eq!(judge(ClusterChange::Pod(picky), &members), wrong);
     let found = judge(nothing(), &[(0, "nowhere"), (1, "b")]);
     assert!(found.contains(&Violation::WrongNode(key("g", 0), "nowhere".into())), "{found:?}");
 }
@@ -161,9 +161,9 @@ fn a_node_that_the_pod_may_not_use_is_found() {
 #[test]
 fn several_gpu_types_or_another_than_asked_for_are_found() {
     assert_eq!(judge(nothing(), &[(0, "a"), (1, "l")]), [Violation::WrongGpuType(gang("g"))]);
-    let asks = Change::Pod(Pod { gpu_types: vec!["H100".into()], ..pod("g", 0, 2, 4) });
+    let asks = ClusterChange::Pod(Pod { gpu_types: vec!["H100".into()], ..pod("g", 0, 2, 4) });
     assert_eq!(judge(asks, &[(0, "l"), (1, "l")]), [Violation::WrongGpuType(gang("g"))]);
-    let bound = Change::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) });
+    let bound = ClusterChange::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) });
     assert_eq!(judge(bound, &[(1, "l")]), [Violation::WrongGpuType(gang("g"))]);
 }
 
@@ -177,11 +177,11 @@ fn a_queue_that_is_over_is_found_and_a_gang_that_was_granted_before_is_let_throu
         holds: 13,
         bound: 12,
     };
-    assert_eq!(judge(Change::Pod(runs.clone()), &[(0, "a"), (1, "a")]), [over]);
+    assert_eq!(judge(ClusterChange::Pod(runs.clone()), &[(0, "a"), (1, "a")]), [over]);
 
     let mut changes = changes();
-    changes.push(Change::Pod(runs));
-    changes.push(Change::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) }));
+    changes.push(ClusterChange::Pod(runs));
+    changes.push(ClusterChange::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) }));
     let state = state(changes);
     assert_eq!(check_plan(&state, &plan(&state, vec![place("g", &[(1, "a")])]), &Policy::default()), []);
 }
@@ -191,9 +191,9 @@ fn members_that_were_not_granted_as_they_are_must_fit_the_quota() {
     // Queue nlp holds 12 of 12 H100: 8 of another gang, and 4 of member 0.
     let judge = |member: Pod| {
         let mut changes = changes();
-        changes.push(Change::Pod(Pod { node: Some("b".into()), ..pod("r", 0, 1, 8) }));
-        changes.push(Change::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) }));
-        changes.push(Change::Pod(member));
+        changes.push(ClusterChange::Pod(Pod { node: Some("b".into()), ..pod("r", 0, 1, 8) }));
+        changes.push(ClusterChange::Pod(Pod { node: Some("a".into()), ..pod("g", 0, 2, 4) }));
+        changes.push(ClusterChange::Pod(member));
         let state = state(changes);
         check_plan(&state, &plan(&state, vec![place("g", &[(1, "a")])]), &Policy::default())
     };
@@ -222,7 +222,7 @@ fn members_that_ended_count_as_members_and_grant_nothing() {
         let mut state = state(changes());
         let queue = state.queue(&"nlp".into()).expect("it is there").0.clone();
         let quota = Amounts { gpus: [("H100".into(), quota)].into(), ..Amounts::default() };
-        state.apply(Change::Queue(Queue { quota: Some(quota), ..queue }));
+        state.apply(ClusterChange::Queue(Queue { quota: Some(quota), ..queue }));
         state.note_ended(&gang("w"), ended);
         let placed = [place("g", &[(0, "a"), (1, "a")]), place("w", &[(0, "b")])].to_vec();
         check_plan(&state, &Plan { waiting: vec![], ..plan(&state, placed) }, &Policy::default())
@@ -236,17 +236,18 @@ fn members_that_ended_count_as_members_and_grant_nothing() {
 
 #[test]
 fn a_queue_that_is_not_open_to_the_gang_is_found() {
-    let other = Change::Pod(Pod { queue: Some("org".into()), ..pod("g", 0, 2, 4) });
+    let other = ClusterChange::Pod(Pod { queue: Some("org".into()), ..pod("g", 0, 2, 4) });
     assert_eq!(judge(other, &[(0, "a"), (1, "a")]), [Violation::WrongQueue(gang("g"))]);
-    let unknown = Change::QueueGone("org".into());
+    let unknown = ClusterChange::QueueGone("org".into());
     assert_eq!(judge(unknown, &[(0, "a"), (1, "a")]), [Violation::WrongQueue(gang("g"))]);
 }
 
 #[test]
 fn gates_and_what_is_not_supported_are_found() {
-    let gated = Change::Pod(Pod { gated: true, ..pod("g", 0, 2, 4) });
+    let gated = ClusterChange::Pod(Pod { gated: true, ..pod("g", 0, 2, 4) });
     assert_eq!(judge(gated, &[(0, "a"), (1, "a")]), [Violation::NotAllowed(key("g", 0))]);
-    let odd = Change::Pod(Pod { unsupported: vec!["spec.resourceClaims".into()], ..pod("g", 0, 2, 4) });
+    let odd =
+        ClusterChange::Pod(Pod { unsupported: vec!["spec.resourceClaims".into()], ..pod("g", 0, 2, 4) });
     assert_eq!(judge(odd, &[(0, "a"), (1, "a")]), [Violation::NotAllowed(key("g", 0))]);
 }
 

@@ -2,7 +2,8 @@
 
 use cluster_model::policy::{EnergyPolicy, Policy};
 use cluster_model::{
-    Change, ClusterState, GroupTerms, Level, Node, Pod, Power, Queue, Segment, Spread, Terms, TopologyTerms,
+    ClusterChange, ClusterState, GroupTerms, Level, Node, Pod, Power, Queue, Segment, Spread, Terms,
+    TopologyTerms,
 };
 use plan_check::{Violation, check_plan};
 
@@ -122,7 +123,7 @@ fn a_power_cap_counts_nodes_that_are_on_and_gpus_in_use() {
 #[test]
 fn a_queue_out_of_budget_starts_nothing_below_it_either() {
     let mut state = cluster(nodes(), gang("g", 1, 1));
-    let spent = |state: &mut ClusterState, queue: Queue| state.apply(Change::Queue(queue));
+    let spent = |state: &mut ClusterState, queue: Queue| state.apply(ClusterChange::Queue(queue));
     spent(&mut state, Queue { out_of_budget: true, ..Queue::new("org") });
     let below = Queue { parent: Some("org".into()), namespaces: ["team".into()].into(), ..Queue::new("a") };
     spent(&mut state, below);

@@ -1,4 +1,4 @@
-//! Who is moved for its own sake.
+//! Gangs that are moved for their own sake.
 
 use cluster_model::plan::{Eviction, EvictionRule, Plan};
 use cluster_model::policy::{ConsolidationPolicy, Policy};
@@ -7,7 +7,7 @@ use plan_check::{Violation, check_plan};
 
 use crate::build::{NOW, at, cluster, evict, gang, hold, name, node, on, plan, with, with_terms};
 
-/// A gang with so many GPUs that has just saved its state.
+/// A gang with this many GPUs that has just saved its state.
 fn saved(gang_name: &str, gpus: i64, node: &str) -> Vec<Pod> {
     let saves = Terms { eviction: EvictionTerms { never: false, checkpoints: true }, ..Terms::default() };
     let pods = with_terms(on(gang(gang_name, 1, gpus), node), saves);
@@ -39,7 +39,7 @@ fn wrong(what: &'static str) -> Vec<Violation> {
 fn a_node_becomes_empty_and_no_other_one_is_used_for_it() {
     let tidy = state(&[saved("r", 2, "a"), on(gang("s", 1, 4), "b")]);
     assert_eq!(found(&tidy, &[("r", "b")], &policy(1)), []);
-    assert_eq!(found(&tidy, &[("r", "c")], &policy(1)), wrong("it goes to a node that nobody uses"));
+    assert_eq!(found(&tidy, &[("r", "c")], &policy(1)), wrong("it goes to a node that is not in use"));
     let shared = state(&[saved("r", 2, "a"), on(gang("o", 1, 1), "a"), on(gang("s", 1, 4), "b")]);
     assert_eq!(found(&shared, &[("r", "b")], &policy(1)), wrong("no node becomes empty by it"));
     let full = state(&[saved("r", 5, "a"), on(gang("s", 1, 3), "b")]);

@@ -1,4 +1,4 @@
-//! The report: one page that needs nothing else, for somebody who was not there.
+//! The report: one page that needs nothing else, for people who were not there.
 //!
 //! No script, no font, no picture from elsewhere; it can be mailed, and opened without a network.
 
@@ -14,16 +14,16 @@ use svg::escape;
 
 pub use words::{duration, duration_mean, moment, thousands};
 
-/// What the page says beside the outcome.
+/// What the page says in addition to the outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Title {
     /// The headline.
     pub headline: String,
     /// What was simulated: the trace, the cluster.
     pub workload: String,
-    /// By which policy.
+    /// The policy.
     pub policy: String,
-    /// From which seed, if randomness was drawn.
+    /// The seed, if randomness was drawn.
     pub seed: Option<u64>,
 }
 

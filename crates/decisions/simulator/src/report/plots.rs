@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::svg::{Plot, Tick, escape, to_f64};
 use super::words::{moment, thousands};
 use crate::outcome::{JobRecord, Outcome};
-use crate::series::{Line, Series};
+use crate::series::{Series, SeriesLine};
 
 /// Queues that get a colour of their own; the rest is one.
 const QUEUES_SHOWN: usize = 8;
@@ -56,7 +56,7 @@ fn utilisation(series: &Series) -> String {
 }
 
 fn queue_shares(series: &Series) -> String {
-    let mut by_use: Vec<&Line> = series.queues.iter().filter(|line| total(line) > 0.0).collect();
+    let mut by_use: Vec<&SeriesLine> = series.queues.iter().filter(|line| total(line) > 0.0).collect();
     by_use.sort_by_key(|line| (Reverse(ordered(total(line))), line.name.clone()));
     let points = series.gpus.means.len();
     let mut plot = Plot::new("GPUs in use by queue", max([&series.gpus]), gpus, &time_ticks(series));
@@ -114,7 +114,7 @@ fn wait_bars(records: &[JobRecord]) -> String {
 fn wait_distribution(records: &[JobRecord]) -> String {
     let mut waits: Vec<u32> = records.iter().filter_map(JobRecord::wait_seconds).collect();
     waits.sort_unstable();
-    // One second to a month on a logarithmic axis; whoever waited less is at its start.
+    // One second to a month on a logarithmic axis; shorter waits are at its start.
     let decades: [(u32, &str); 7] = [
         (1, "1 s"),
         (10, "10 s"),
@@ -153,7 +153,7 @@ fn fragmentation(series: &Series) -> String {
         .zip(&series.gpus_busy.means)
         .map(|(all, busy)| (all - busy).max(0.0))
         .collect();
-    let line = Line { name: String::new(), means: free.clone() };
+    let line = SeriesLine { name: String::new(), means: free.clone() };
     let mut plot = Plot::new("Free GPUs", max([&line]), gpus, &time_ticks(series));
     plot.area(&[], &free, 3, 0.25);
     plot.area(&[], &series.gpus_fragmented.means, 2, 0.6);
@@ -175,7 +175,7 @@ fn powered(series: &Series) -> String {
 
 fn power(series: &Series) -> String {
     let kilowatts: Vec<f64> = series.watts.means.iter().map(|watts| watts / 1000.0).collect();
-    let line = Line { name: String::new(), means: kilowatts };
+    let line = SeriesLine { name: String::new(), means: kilowatts };
     let mut plot =
         Plot::new("Power over time", max([&line]), |it| format!("{} kW", gpus(it)), &time_ticks(series));
     plot.area(&[], &line.means, 6, 0.28);
@@ -229,7 +229,7 @@ fn sum(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().enumerate().map(|(index, value)| value + b.get(index).copied().unwrap_or(0.0)).collect()
 }
 
-fn total(line: &Line) -> f64 {
+fn total(line: &SeriesLine) -> f64 {
     line.means.iter().sum()
 }
 
@@ -238,7 +238,7 @@ fn ordered(value: f64) -> u64 {
     (value * 1000.0) as u64
 }
 
-fn max<const N: usize>(lines: [&Line; N]) -> f64 {
+fn max<const N: usize>(lines: [&SeriesLine; N]) -> f64 {
     lines.into_iter().flat_map(|line| &line.means).copied().fold(0.0, f64::max)
 }
 

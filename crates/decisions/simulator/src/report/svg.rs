@@ -23,7 +23,7 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// Axes and grid; `label` says what is seen to those who do not see it.
+    /// Axes and grid; `label` describes the plot to people who cannot see it.
     pub fn new(label: &str, y_max: f64, y_label: impl Fn(f64) -> String, x_ticks: &[Tick]) -> Self {
         let (step, y_max) = nice(y_max);
         let mut plot = Self { body: String::new(), y_max, label: label.to_owned() };
@@ -59,7 +59,7 @@ impl Plot {
         plot
     }
 
-    /// What lies between two lines, coloured.
+    /// The area between two lines, coloured.
     pub fn area(&mut self, lower: &[f64], upper: &[f64], colour: usize, opacity: f64) {
         if upper.is_empty() {
             return;

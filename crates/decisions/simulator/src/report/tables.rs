@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
+use trace_format::Job;
+
 use super::svg::escape;
 use super::words::{duration, duration_mean, moment, thousands};
 use crate::outcome::{JobRecord, Outcome, ratio};
-use crate::workload::Job;
 
 const QUEUES_MAX: usize = 20;
 const WAITS_MAX: usize = 12;
@@ -39,7 +40,7 @@ pub(super) fn queues(outcome: &Outcome) -> String {
     )
 }
 
-/// The jobs that waited longest: the first that somebody will ask about.
+/// The jobs that waited longest: the first that people will ask about.
 pub(super) fn longest_waits(outcome: &Outcome) -> String {
     let mut longest: Vec<(&Job, &JobRecord)> =
         outcome.jobs.iter().zip(&outcome.records).filter(|(_, record)| record.started.is_some()).collect();
@@ -64,7 +65,7 @@ pub(super) fn longest_waits(outcome: &Outcome) -> String {
     }
     table(
         "Longest waits",
-        "The jobs that somebody will ask about.",
+        "The jobs that people will ask about.",
         &["Job", "Queue", "GPUs", "Submitted", "Waited"],
         &body,
     )

@@ -1,11 +1,12 @@
-//! What will happen when, apart from arrivals.
+//! What will happen and when, apart from arrivals.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::workload::Event;
+use trace_format::Event;
 
-/// Something that is due. In the order in which it happens within a second: who ends leaves room for who comes.
+/// Something that is due. In the order in which it happens within a second: jobs that end leave room for jobs that
+/// come.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Due {
     /// A job has done its work, if it is still in that version of its life.
@@ -36,7 +37,7 @@ pub(super) struct Agenda {
     noted: u64,
     /// Events are large and few; the rest is small and many.
     events: Vec<Option<Box<Event>>>,
-    /// What is on the agenda beside checkpoints, which never change anything by themselves.
+    /// What is on the agenda apart from checkpoints, which never change anything by themselves.
     moving: usize,
 }
 
@@ -69,7 +70,7 @@ impl Agenda {
         self.order.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Whether nothing is left but to save states.
+    /// Whether nothing but checkpoints is left.
     pub fn is_idle(&self) -> bool {
         self.moving == 0
     }

@@ -10,9 +10,9 @@
 //!      └─────────────────────┴── a node of it is lost: gone at once
 //! ```
 
-use crate::workload::Job;
+use trace_format::Job;
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Waiting,
@@ -27,7 +27,7 @@ pub(super) struct Attempt {
     pub phase: Phase,
     /// Which attempt it is, from 1.
     pub number: u32,
-    /// Grows with every change of phase or speed; what was put on the agenda for an older one is void.
+    /// Grows with every change of phase or speed; agenda entries for an older version are void.
     pub version: u32,
     /// Since when it waits, while it waits.
     pub waiting_since: i64,
@@ -35,7 +35,7 @@ pub(super) struct Attempt {
     pub nodes: Vec<Option<u32>>,
     /// When this attempt started to do work: after its start-up.
     working_since: i64,
-    /// Up to when `done` is reckoned.
+    /// The time up to which `done` is computed.
     reckoned_at: i64,
     /// Done in this attempt.
     done: u64,
@@ -86,7 +86,7 @@ impl Attempt {
         self.working_since.max(now).saturating_add(seconds)
     }
 
-    /// What it did since it was last reckoned, with so many members.
+    /// What it did since it was last computed, with this many members.
     fn reckon(&mut self, job: &Job, now: i64, members: u32) {
         let worked = (now - self.working_since.max(self.reckoned_at)).max(0).unsigned_abs();
         self.done += worked * u64::from(members);
@@ -136,9 +136,9 @@ fn work(job: &Job) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Attempt, Phase};
-    use crate::workload::Job;
     use cluster_model::Resources;
     use jiff::Timestamp;
+    use trace_format::Job;
 
     fn job(checkpoint_seconds: Option<u32>) -> Job {
         Job {

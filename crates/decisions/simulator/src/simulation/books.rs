@@ -1,12 +1,12 @@
-//! What is in use, waits and lies idle, kept by the simulator itself: the figures do not rest on the model that is
-//! simulated, and a plan that puts more on a node than it has is noticed.
+//! What is in use, waits and is idle, kept by the simulator itself: the figures do not depend on the simulated model,
+//! and a plan that puts more on a node than it has is noticed.
 
 use std::collections::HashMap;
 
 use cluster_model::{Node, NodeName, QueueName};
+use trace_format::Job;
 
 use crate::series::{Gauge, Series, Timeline};
-use crate::workload::Job;
 
 /// Thousandths of a GPU to GPUs.
 const GPUS: f64 = 0.001;
@@ -19,7 +19,7 @@ pub(super) struct Books {
     queues: Vec<Gauge>,
     node_index: HashMap<NodeName, u32>,
     nodes: Vec<NodeBook>,
-    /// Nodes that were found to be used beyond what they have, each time.
+    /// How often nodes were found to be used beyond what they have.
     pub overcommitted: u64,
 }
 
@@ -79,7 +79,7 @@ impl Books {
         }
     }
 
-    /// Makes room for a moment.
+    /// Makes room for points up to a moment.
     pub fn reach(&mut self, at: i64) {
         while self.timeline.is_outgrown_at(at) {
             let gauges = self.gauges.all_mut().into_iter().chain(self.queues.iter_mut());

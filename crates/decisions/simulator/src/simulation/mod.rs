@@ -9,36 +9,45 @@ mod turn;
 use std::collections::{HashMap, VecDeque};
 
 use cluster_model::plan::{EvictionRule, GangPlacement, Plan};
-use cluster_model::{Change, ClusterState, GangKey, Queue, QueueName};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Queue, QueueName};
 use jiff::Timestamp;
 use placement::Policy;
+use trace_format::{Event, Job, Workload};
 
-use crate::outcome::{JobRecord, Outcome, Spread, Summary, ratio};
-use crate::workload::{Event, Job, Workload};
+use crate::outcome::{JobRecord, Outcome, Percentiles, Summary, ratio};
 use agenda::{Agenda, Due};
 use attempt::Attempt;
 use books::Books;
 use pods::Names;
 
-/// A wake that changes nothing may follow another; so many in a row, with nothing else to come, are the end.
+/// How many wakes in a row may change nothing, with nothing else to come. After that the simulation ends.
 const IDLE_WAKES_MAX: u32 = 1_000;
 
-/// How the simulated cluster behaves, beside what the workload says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How the simulated cluster behaves, in addition to what the workload says.
+#[derive(Clone, Debug)]
 pub struct Options {
     /// How long a job that gives way holds its nodes: the time to save its state and end.
     pub eviction_grace_seconds: u32,
-    /// From the start of an attempt to the first work of it: images, data, the loading of a checkpoint. Counted
-    /// for the first attempt too.
+    /// From the start of an attempt to its first work: images, data, loading a checkpoint. The first attempt has it
+    /// too.
     pub start_up_seconds: u32,
     /// In addition for every attempt after the first.
     pub restart_seconds: u32,
     /// How many points a series has at most.
     pub points_max: usize,
-    /// How often nodes that are nearly empty are emptied, if ever ([`placement::tidy`]).
-    pub tidy_seconds: Option<u32>,
+    /// Whether nodes that are nearly empty are emptied, and how often.
+    pub tidying: Option<Tidying>,
     /// Where to stop, if not when all is done.
     pub until: Option<Timestamp>,
+}
+
+/// Emptying nodes while no job waits. No scheduler does this yet: an experiment brings the rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Tidying {
+    /// How often.
+    pub every_seconds: u32,
+    /// What is moved.
+    pub plan: fn(&mut ClusterState, &Policy, Timestamp) -> Plan,
 }
 
 impl Default for Options {
@@ -49,13 +58,13 @@ impl Default for Options {
             start_up_seconds: 0,
             restart_seconds: 0,
             points_max: 1_024,
-            tidy_seconds: None,
+            tidying: None,
             until: None,
         }
     }
 }
 
-/// Somebody who looks on: a progress bar, a story, an experiment.
+/// An observer: a progress bar, a story, an experiment.
 pub trait Watch {
     /// Something happened to a job.
     fn happened(&mut self, _at: Timestamp, _what: &Happening<'_>) {}
@@ -97,9 +106,9 @@ pub enum Happening<'a> {
         number: u32,
         /// The job.
         job: &'a Job,
-        /// For whom.
+        /// The claimant.
         claimant: &'a GangKey,
-        /// By which rule.
+        /// The rule.
         rule: EvictionRule,
     },
     /// It is back in the queue: it gave way, or lost a node.
@@ -135,7 +144,7 @@ pub struct Simulation {
     tally: Tally,
 }
 
-/// What is counted on the way.
+/// Counts made on the way.
 #[derive(Default)]
 struct Tally {
     first_arrival: Option<i64>,
@@ -150,8 +159,8 @@ struct Tally {
 }
 
 impl Simulation {
-    /// The cluster before anything happened. Without [`Policy::explain`], unless the policy asks for it, plans cost what
-    /// they place.
+    /// The cluster before anything happened. Unless the policy has [`Policy::explain`], the cost of a plan depends on
+    /// what it places.
     pub fn new(workload: Workload, policy: Policy, options: Options) -> Self {
         let Workload { nodes, queues, mut jobs, events } = workload;
         jobs.sort_by(|a, b| (a.submitted, &a.queue, &a.name).cmp(&(b.submitted, &b.queue, &b.name)));
@@ -170,7 +179,7 @@ impl Simulation {
             by_gang: HashMap::new(),
             names: Names::default(),
             books: Books::new(start.as_second(), options.points_max),
-            tidy_at: options.tidy_seconds.map(|every| start.as_second() + i64::from(every)),
+            tidy_at: options.tidying.map(|it| start.as_second() + i64::from(it.every_seconds)),
             options,
             wake_at: None,
             idle_wakes: 0,
@@ -216,7 +225,7 @@ impl Simulation {
         Some(time(at))
     }
 
-    /// Everything up to a moment, and the clock stands there.
+    /// Runs everything up to a moment, where the clock stops.
     pub fn run_until(&mut self, until: Timestamp, watch: &mut dyn Watch) {
         while self.next_at().is_some_and(|at| at <= until.as_second()) {
             self.step(watch);
@@ -225,12 +234,12 @@ impl Simulation {
         self.state.advance(time(self.now));
     }
 
-    /// Everything there is.
+    /// Runs everything there is.
     pub fn run(&mut self, watch: &mut dyn Watch) {
         while self.step(watch).is_some() {}
     }
 
-    /// What stands on the clock.
+    /// The time on the clock.
     pub fn now(&self) -> Timestamp {
         time(self.now)
     }
@@ -240,12 +249,12 @@ impl Simulation {
         &self.state
     }
 
-    /// The cluster as it is now, for what-ifs. Whoever changes it for good simulates something else.
+    /// The cluster as it is now, for what-ifs. A caller that changes it for good simulates something else.
     pub fn state_mut(&mut self) -> &mut ClusterState {
         &mut self.state
     }
 
-    /// The policy; it may change on the way.
+    /// The policy; it may change during the simulation.
     pub fn policy_mut(&mut self) -> &mut Policy {
         self.needs_plan = true;
         &mut self.policy
@@ -261,7 +270,7 @@ impl Simulation {
         &self.jobs
     }
 
-    /// What became of them so far.
+    /// What happened to them so far.
     pub fn records(&self) -> &[JobRecord] {
         &self.records
     }
@@ -283,7 +292,7 @@ impl Simulation {
         self.books.overcommitted
     }
 
-    /// The end of it.
+    /// Ends the simulation.
     pub fn finish(mut self) -> Outcome {
         let summary = self.summary();
         let series = self.books.series(self.now);
@@ -304,8 +313,8 @@ impl Simulation {
             jobs_never_started: count(self.records.iter().filter(|record| record.started.is_none()).count()),
             first_arrival: first.map(time),
             makespan_seconds: first.map_or(0, |first| (self.tally.last_end - first).max(0).unsigned_abs()),
-            wait: Spread::of(waits),
-            completion: Spread::of(completions),
+            wait: Percentiles::of(waits),
+            completion: Percentiles::of(completions),
             utilisation_percent: 100.0 * ratio(busy, present),
             preemptions: self.records.iter().map(|record| u64::from(record.preemptions)).sum(),
             failures: self.records.iter().map(|record| u64::from(record.failures)).sum(),
@@ -332,7 +341,7 @@ impl Simulation {
         let namespace = self.names.namespace(&queue.name);
         queue.namespaces.insert(namespace);
         self.books.queue(&queue.name);
-        self.state.apply(Change::Queue(queue));
+        self.state.apply(ClusterChange::Queue(queue));
     }
 
     fn ensure_queue(&mut self, name: &QueueName) {

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cluster_model::{Change, ClusterState, GangKey, NodeName, Pod, PodKey, QueueName};
+use cluster_model::{ClusterChange, ClusterState, GangKey, NodeName, Pod, PodKey, QueueName};
 use jiff::Timestamp;
+use trace_format::Job;
 
-use crate::workload::Job;
-
-/// Names of pods and gangs; texts that many have in common are there once.
+/// Names of pods and gangs; texts that many have in common are kept once.
 #[derive(Default)]
 pub(super) struct Names {
     namespaces: HashMap<QueueName, Arc<str>>,
@@ -34,7 +33,7 @@ impl Names {
         GangKey::new(self.namespace_of(job), job.name.clone())
     }
 
-    /// A member's key in an attempt. The uid of a pod is told apart only from that of an earlier pod of its name.
+    /// A member's key in an attempt. The uid of a pod differs only from that of an earlier pod of its name.
     pub fn key(&mut self, job: &Job, attempt: u32, member: u32) -> PodKey {
         let name = if job.members == 1 { job.name.clone() } else { format!("{}-{member}", job.name).into() };
         while self.uids.len() <= attempt as usize {
@@ -61,10 +60,14 @@ impl Names {
 }
 
 /// The member as the API server would show it after a change; `None` if it is gone.
-pub(super) fn changed(state: &ClusterState, key: &PodKey, change: impl FnOnce(&mut Pod)) -> Option<Change> {
+pub(super) fn changed(
+    state: &ClusterState,
+    key: &PodKey,
+    change: impl FnOnce(&mut Pod),
+) -> Option<ClusterChange> {
     let mut pod = state.pod(state.pod_id(key)?).pod().clone();
     change(&mut pod);
-    Some(Change::Pod(pod))
+    Some(ClusterChange::Pod(pod))
 }
 
 /// What binding does to a pod.

@@ -1,19 +1,19 @@
 //! One moment: what is due happens, in a fixed order; then a plan is made and acted on.
 
 use cluster_model::plan::{Effect, EvictCause, EvictRequest, GangPlacement, Plan};
-use cluster_model::{Change, Node, NodeName};
+use cluster_model::{ClusterChange, Node, NodeName};
+use trace_format::Event;
 
 use super::agenda::Due;
 use super::attempt::{Attempt, Phase};
-use super::{Happening, IDLE_WAKES_MAX, Simulation, Watch, pods, time};
-use crate::workload::Event;
+use super::{Happening, IDLE_WAKES_MAX, Simulation, Tidying, Watch, pods, time};
 
 impl Simulation {
     /// When something happens next.
     pub(super) fn next_at(&self) -> Option<i64> {
         let arrival = self.arrivals.front().map(|job| self.jobs[*job as usize].submitted.as_second());
         let is_idle = arrival.is_none() && self.agenda.is_idle();
-        // Only wakes and checkpoints are left: wakes may still start what waits for a grace, but not for ever.
+        // Only wakes and checkpoints are left: wakes may still start gangs that wait for a grace, but not for ever.
         if is_idle && (self.live.is_empty() || self.idle_wakes > IDLE_WAKES_MAX || self.wake_at.is_none()) {
             return None;
         }
@@ -46,15 +46,15 @@ impl Simulation {
             self.needs_plan = false;
             self.plan(watch);
         }
-        if let Some((_, every)) = self.tidy_at.filter(|tidy| *tidy <= at).zip(self.options.tidy_seconds) {
-            self.tidy_at = Some(at + i64::from(every.max(1)));
-            self.tidy(watch);
+        if let Some((_, tidying)) = self.tidy_at.filter(|tidy| *tidy <= at).zip(self.options.tidying) {
+            self.tidy_at = Some(at + i64::from(tidying.every_seconds.max(1)));
+            self.tidy(tidying, watch);
         }
     }
 
-    /// Moves what keeps nodes on that could be off.
-    fn tidy(&mut self, watch: &mut dyn Watch) {
-        let plan = placement::tidy(&mut self.state, &self.policy, time(self.now));
+    /// Moves gangs off nodes that could be switched off.
+    fn tidy(&mut self, tidying: Tidying, watch: &mut dyn Watch) {
+        let plan = (tidying.plan)(&mut self.state, &self.policy, time(self.now));
         self.carry_out(&plan, watch);
         // Holds have a place in the next plan, and that says when to look again.
         self.needs_plan |= !plan.evictions.is_empty();
@@ -91,14 +91,14 @@ impl Simulation {
         self.create_pods(number, 1);
     }
 
-    /// Pods of an attempt. They are as old as the time that the job has waited in all: who gave way does not lose its
-    /// place for it, and the time it ran is not taken for waiting.
+    /// Pods of an attempt. They are as old as the time that the job has waited in all: a job that gave way keeps its
+    /// place, and the time it ran does not count as waiting.
     fn create_pods(&mut self, number: u32, attempt: u32) {
         let job = &self.jobs[number as usize];
         let created = time(self.now - i64::from(self.records[number as usize].waited_seconds));
         for member in 0..job.members {
             let pod = self.names.pod(job, attempt, member, created);
-            self.state.apply(Change::Pod(pod));
+            self.state.apply(ClusterChange::Pod(pod));
         }
         self.needs_plan = true;
     }
@@ -106,7 +106,7 @@ impl Simulation {
     fn remove_pods(&mut self, number: u32, attempt: u32) {
         let job = &self.jobs[number as usize];
         for member in 0..job.members {
-            self.state.apply(Change::PodGone(self.names.key(job, attempt, member)));
+            self.state.apply(ClusterChange::PodGone(self.names.key(job, attempt, member)));
         }
         self.needs_plan = true;
     }
@@ -196,7 +196,7 @@ impl Simulation {
 
     pub(super) fn node_up(&mut self, node: Node) {
         self.books.node_up(self.now, &node);
-        self.state.apply(Change::Node(node));
+        self.state.apply(ClusterChange::Node(node));
     }
 
     fn node_down(&mut self, name: &NodeName, watch: &mut dyn Watch) {
@@ -204,7 +204,7 @@ impl Simulation {
             self.requeue(job, false, watch);
         }
         self.books.node_down(self.now, name);
-        self.state.apply(Change::NodeGone(name.clone()));
+        self.state.apply(ClusterChange::NodeGone(name.clone()));
     }
 
     fn plan(&mut self, watch: &mut dyn Watch) {
@@ -221,7 +221,7 @@ impl Simulation {
         watch.planned(&mut self.state, &plan);
     }
 
-    /// Commits a plan, and does to the world what that asks for.
+    /// Commits a plan, and does in the world what that asks for.
     fn carry_out(&mut self, plan: &Plan, watch: &mut dyn Watch) {
         let committed = self.state.commit(plan).whole();
         for effect in committed.expect("a plan is made for the state that it is committed to") {
@@ -250,9 +250,9 @@ impl Simulation {
                 pods::bind(pod, &member.node, time(self.now));
                 pod.devices.clone_from(&member.devices);
             });
-            let Some(Change::Pod(pod)) = change else { continue };
+            let Some(ClusterChange::Pod(pod)) = change else { continue };
             let index = pod.member_index.unwrap_or(0) as usize;
-            self.state.apply(Change::Pod(pod));
+            self.state.apply(ClusterChange::Pod(pod));
             attempt.nodes[index] = Some(node);
             self.books.member(self.now, node, number, job, true);
         }
@@ -269,7 +269,7 @@ impl Simulation {
         let end = attempt.start(job, self.now, start_up, before);
         let version = attempt.version;
         self.agenda.note(end, Due::End { job: number, version });
-        // The planner looks at checkpoints only to choose whom to evict.
+        // The planner looks at checkpoints only to choose victims.
         let eviction = self.policy.eviction;
         let may_evict = eviction.by_priority
             || eviction.reclaim

@@ -1,54 +1,10 @@
-//! Traces: text in, workload out. Whoever has a file unpacks and reads it.
+//! Public traces: text in, workload out. The caller unpacks and reads the file. Our own format is the crate `trace-format`.
 
-pub mod json_lines;
 pub mod openb;
 pub mod philly;
 pub mod spot;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use cluster_model::{GpuType, Terms};
-
-/// A line that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
-pub struct Error {
-    /// Which, from 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub message: String,
-}
-
-/// What many jobs have in common is kept once.
-#[derive(Default)]
-struct Shared {
-    texts: BTreeSet<Arc<str>>,
-    gpu_types: BTreeMap<Vec<GpuType>, Arc<[GpuType]>>,
-    terms: BTreeMap<Terms, Arc<Terms>>,
-}
-
-impl Shared {
-    fn text(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.texts.get(text) {
-            return known.clone();
-        }
-        let text: Arc<str> = text.into();
-        self.texts.insert(text.clone());
-        text
-    }
-
-    fn gpu_types(&mut self, types: impl IntoIterator<Item = GpuType>) -> Arc<[GpuType]> {
-        let mut types: Vec<_> = types.into_iter().collect();
-        types.sort();
-        types.dedup();
-        self.gpu_types.entry(types).or_insert_with_key(|types| types.as_slice().into()).clone()
-    }
-
-    fn terms(&mut self, terms: Terms) -> Arc<Terms> {
-        self.terms.entry(terms).or_insert_with_key(|terms| Arc::new(terms.clone())).clone()
-    }
-}
+pub use trace_format::Error;
 
 /// The lines of a table without quotes, after its header, with their numbers and as many fields as the header has.
 fn rows<'a>(

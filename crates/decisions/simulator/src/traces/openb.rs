@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use cluster_model::{DeviceAsk, GpuType, Node, NodeName, QueueName, Resources, Terms};
 use jiff::{SignedDuration, Timestamp};
+use trace_format::{Job, Shared};
 
-use super::{Error, Shared, number, rows};
-use crate::workload::Job;
+use super::{Error, number, rows};
 
 const NODE_COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
 const POD_COLUMNS: [&str; 11] = [

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use cluster_model::{GpuType, Node, NodeName, QueueName, Resources};
 use jiff::Timestamp;
+use trace_format::{Job, Shared, Workload};
 
-use super::{Error, Shared, number, rows};
-use crate::workload::{Job, Workload};
+use super::{Error, number, rows};
 
 const COLUMNS: [&str; 5] = ["timestamp", "duration", "num_gpus", "gpu_time", "cluster"];
 
@@ -20,7 +20,7 @@ pub const GPU_TYPE: &str = "gpu";
 /// What to take of the trace, and where to run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Jobs submitted before are left out.
+    /// Jobs submitted earlier are left out.
     pub from: Option<Timestamp>,
     /// Jobs submitted then or later are left out.
     pub until: Option<Timestamp>,

@@ -1,7 +1,7 @@
 //! Windows of spot markets: the "Can't Be Late" traces, re-encoded so that 1 means that spot is there.
 //!
-//! Windows overlap: each is a part of one series of its zone. The series are put together again here, so that what lies before a
-//! window in time can be learned from, and nothing else.
+//! Windows overlap: each is a part of one series of its zone. The series are put together again here, so that only
+//! what is before a window in time can be learned from.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,14 +69,14 @@ pub fn read_multi(text: &str) -> Result<Vec<Window>, Error> {
 
 /// The series that windows of one zone are parts of, on a grid of ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Series {
+pub struct SpotSeries {
     /// By the number of the tick since the beginning of time.
     looks: BTreeMap<i64, bool>,
     tick_seconds: i64,
 }
 
-impl Series {
-    /// Puts the windows together. Starts are rounded to the grid; windows that overlap agree but for that.
+impl SpotSeries {
+    /// Puts the windows together. Starts are rounded to the grid; apart from that, overlapping windows agree.
     pub fn of<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Self {
         let mut series = Self::default();
         for window in windows {
@@ -136,12 +136,12 @@ fn moment(line: usize, text: &str) -> Result<i64, Error> {
     civil
         .and_then(|civil| jiff::tz::Offset::UTC.to_timestamp(civil))
         .map(jiff::Timestamp::as_second)
-        .map_err(|_| Error { line, message: format!("start_time is `{text}`, which is no time") })
+        .map_err(|_| Error { line, message: format!("start_time is `{text}`, which is not a time") })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Series, read_multi, read_single};
+    use super::{SpotSeries, read_multi, read_single};
 
     #[test]
     fn one_means_that_spot_is_there() {
@@ -166,7 +166,7 @@ mod tests {
     fn a_series_tells_what_was_before_and_nothing_of_what_comes() {
         let text = "env,window,gap_seconds,start_tick,available_bits\na,0,600,3,0110\na,1,600,5,1011\n";
         let windows = read_single(text).unwrap();
-        let series = Series::of(&windows);
+        let series = SpotSeries::of(&windows);
         let before: Vec<_> = series.before(windows[1].start).collect();
         assert_eq!(before, [(1_800, false), (2_400, true)]);
         assert_eq!(series.before(windows[0].start).count(), 0);

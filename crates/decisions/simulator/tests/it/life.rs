@@ -1,4 +1,4 @@
-//! What becomes of jobs, with the planner as it is.
+//! What happens to jobs, with the real planner.
 
 use cluster_model::{Node, NodeName, Resources};
 use jiff::{SignedDuration, Timestamp};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{BindReport, BindRequest, Binder, Outcome, fate};
+use super::{BindOutcome, BindReport, BindRequest, Binder, fate};
 use crate::status::StatusWriter;
 use crate::testing::{FENCE, TIMEOUT, slow_writes, status, writes};
 use crate::writes::Fenced;
@@ -46,20 +46,26 @@ fn get(pod: Value) -> (Method, u16, Value) {
 
 #[tokio::test(start_paused = true)]
 async fn a_bind_is_followed_until_its_outcome_is_known() {
-    let refused = |text: &str| Outcome::Refused(text.to_owned());
+    let refused = |text: &str| BindOutcome::Refused(text.to_owned());
     for (script, expect) in [
-        (vec![post(201)], Outcome::Bound),
-        (vec![post(404)], Outcome::Gone),
+        (vec![post(201)], BindOutcome::Bound),
+        (vec![post(404)], BindOutcome::Gone),
         (vec![post(422)], refused("no")),
-        (vec![post(500), post(201)], Outcome::Bound),
+        (vec![post(500), post(201)], BindOutcome::Bound),
         // The first try was executed although its answer was lost.
-        (vec![post(504), post(409), get(pod(Some("wanted")))], Outcome::Bound),
-        (vec![post(409), get(pod(Some("other")))], Outcome::OnAnotherNode("other".to_owned())),
+        (vec![post(504), post(409), get(pod(Some("wanted")))], BindOutcome::Bound),
+        (vec![post(409), get(pod(Some("other")))], BindOutcome::OnAnotherNode("other".to_owned())),
         (vec![post(409), get(pod(None))], refused("no")),
-        (vec![post(409), (Method::GET, 404, status(404, "gone"))], Outcome::Gone),
-        (vec![post(409), (Method::GET, 500, status(500, "down")), get(pod(Some("wanted")))], Outcome::Bound),
-        (vec![post(429), post(201)], Outcome::Bound),
-        (vec![post(429), post(429), post(429), post(429), post(429)], Outcome::Throttled("no".to_owned())),
+        (vec![post(409), (Method::GET, 404, status(404, "gone"))], BindOutcome::Gone),
+        (
+            vec![post(409), (Method::GET, 500, status(500, "down")), get(pod(Some("wanted")))],
+            BindOutcome::Bound,
+        ),
+        (vec![post(429), post(201)], BindOutcome::Bound),
+        (
+            vec![post(429), post(429), post(429), post(429), post(429)],
+            BindOutcome::Throttled("no".to_owned()),
+        ),
     ] {
         let names: Vec<_> = script.iter().map(|(method, code, _)| format!("{method} {code}")).collect();
         let (report, fenced) = bind(script).await;
@@ -72,15 +78,16 @@ async fn a_bind_is_followed_until_its_outcome_is_known() {
 async fn a_bind_without_an_answer_is_not_given_up_before_the_server_must_have() {
     let started = Instant::now();
     let (report, _) = bind(vec![post(500), post(500), post(500), get(pod(None))]).await;
-    assert_eq!(report.outcome, Outcome::Unknown("500: no".to_owned()));
+    assert_eq!(report.outcome, BindOutcome::Unknown("500: no".to_owned()));
     assert!(started.elapsed() >= TIMEOUT, "reported after {:?}", started.elapsed());
     let (report, _) = bind(vec![post(500), post(500), post(500), get(pod(Some("wanted")))]).await;
-    assert_eq!(report.outcome, Outcome::Bound);
+    assert_eq!(report.outcome, BindOutcome::Bound);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_clear_answer_does_not_speak_for_the_try_before_it() {
-    let (refused, throttled) = (Outcome::Refused("no".to_owned()), Outcome::Throttled("no".to_owned()));
+    let (refused, throttled) =
+        (BindOutcome::Refused("no".to_owned()), BindOutcome::Throttled("no".to_owned()));
     let throttling = || [post(429), post(429), post(429), post(429), post(429)];
     for (after, otherwise) in [
         (vec![post(422)], refused.clone()),
@@ -88,7 +95,7 @@ async fn a_clear_answer_does_not_speak_for_the_try_before_it() {
         (vec![post(409), get(pod(None))], refused),
         (throttling().to_vec(), throttled),
     ] {
-        for (node, expect) in [(None, otherwise), (Some("wanted"), Outcome::Bound)] {
+        for (node, expect) in [(None, otherwise), (Some("wanted"), BindOutcome::Bound)] {
             let mut script = vec![post(500)];
             script.extend(after.clone());
             script.push(get(pod(node)));
@@ -101,7 +108,7 @@ async fn a_clear_answer_does_not_speak_for_the_try_before_it() {
     }
     let started = Instant::now();
     let (report, _) = bind(vec![post(500), post(404)]).await;
-    assert_eq!(report.outcome, Outcome::Gone);
+    assert_eq!(report.outcome, BindOutcome::Gone);
     assert!(started.elapsed() < TIMEOUT, "a pod that is gone cannot be bound any more");
 }
 
@@ -111,7 +118,7 @@ async fn a_bind_whose_fate_cannot_be_read_is_not_given_up() {
     script.extend((0..100).map(|_| (Method::GET, 500, status(500, "down"))));
     script.push(get(pod(Some("wanted"))));
     let (report, _) = bind(script).await;
-    assert_eq!(report.outcome, Outcome::Bound);
+    assert_eq!(report.outcome, BindOutcome::Bound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,21 +137,24 @@ async fn a_bind_whose_fate_cannot_be_read_does_not_keep_the_binder_from_stopping
 #[tokio::test(start_paused = true)]
 async fn a_bind_that_the_fence_refuses_ends_all_writing() {
     let (report, fenced) = bind(vec![(Method::POST, 403, status(403, FENCE))]).await;
-    assert_eq!(report.outcome, Outcome::Fenced(FENCE.to_owned()));
+    assert_eq!(report.outcome, BindOutcome::Fenced(FENCE.to_owned()));
     assert_eq!(fenced.fenced().await, FENCE);
 }
 
 #[test]
 fn a_pod_tells_what_became_of_its_bind() {
     for (pod, expect) in [
-        (pod(Some("wanted")), Outcome::Bound),
-        (pod(Some("other")), Outcome::OnAnotherNode("other".to_owned())),
-        (pod(None), Outcome::Refused("conflict".to_owned())),
-        (json!({ "metadata": { "uid": "another" }, "spec": { "nodeName": "wanted" } }), Outcome::Gone),
-        (json!({ "metadata": { "uid": "uid", "deletionTimestamp": "2026-01-01T00:00:00Z" } }), Outcome::Gone),
+        (pod(Some("wanted")), BindOutcome::Bound),
+        (pod(Some("other")), BindOutcome::OnAnotherNode("other".to_owned())),
+        (pod(None), BindOutcome::Refused("conflict".to_owned())),
+        (json!({ "metadata": { "uid": "another" }, "spec": { "nodeName": "wanted" } }), BindOutcome::Gone),
+        (
+            json!({ "metadata": { "uid": "uid", "deletionTimestamp": "2026-01-01T00:00:00Z" } }),
+            BindOutcome::Gone,
+        ),
     ] {
         let parsed = serde_json::from_value(pod.clone()).expect("a pod");
-        let otherwise = Outcome::Refused("conflict".to_owned());
+        let otherwise = BindOutcome::Refused("conflict".to_owned());
         assert_eq!(fate(&parsed, &request(), otherwise), expect, "{pod}");
     }
 }
@@ -162,7 +172,7 @@ async fn a_bind_that_waits_keeps_nobody_from_binding() {
     let first = reports.recv().await.expect("a report");
     assert_eq!((&*first.pod.name, began.elapsed().as_millis() < 500), ("other", true));
     let second = reports.recv().await.expect("a report");
-    assert_eq!((&*second.pod.name, second.outcome), ("pod", Outcome::Bound));
+    assert_eq!((&*second.pod.name, second.outcome), ("pod", BindOutcome::Bound));
     binder.stop().await;
 }
 
@@ -180,7 +190,7 @@ async fn as_many_binds_as_allowed_are_under_way_in_their_order_and_none_begins_a
     tokio::time::sleep(Duration::from_millis(3_500)).await;
     binder.stop().await;
     let mut bound = Vec::new();
-    while let Some(BindReport { pod, outcome: Outcome::Bound, .. }) = reports.recv().await {
+    while let Some(BindReport { pod, outcome: BindOutcome::Bound, .. }) = reports.recv().await {
         bound.push(pod.name.to_string());
     }
     bound.sort();

@@ -21,7 +21,7 @@ fn request(after: Vec<(GangKey, jiff::Timestamp)>) -> EvictRequest {
     }
 }
 
-/// An evictor beside the writer of Holds, on a scripted server.
+/// An evictor and a writer of Holds, on a scripted server.
 struct Stage {
     left: Script,
     fenced: Fenced,
@@ -44,7 +44,7 @@ impl Stage {
         Self { left, fenced, holds, evictor, reports }
     }
 
-    /// The claimant's Hold is to be written, and its victim to go after that.
+    /// The claimant's Hold is to be written, and then its victim is to go.
     fn with_hold(script: Vec<(Method, u16, Value)>) -> Self {
         let stage = Self::new(script);
         stage.holds.write(hold());
@@ -63,7 +63,7 @@ impl Stage {
         }
     }
 
-    /// Takes the Hold back, on a server that lets so many objects be deleted.
+    /// Takes the Hold back, on a server that allows this many deletions.
     fn take_back_hold(&self, deletions: usize) {
         let answers = (0..deletions).map(|_| (Method::DELETE, 200, json!({})));
         self.left.lock().expect("the script").extend(answers);
@@ -84,7 +84,7 @@ async fn evict(script: Vec<(Method, u16, Value)>) -> (EvictReport, Fenced) {
 async fn evict_as(request: EvictRequest, script: Vec<(Method, u16, Value)>) -> (EvictReport, Fenced) {
     let mut stage = Stage::new(script);
     stage.evictor.evict(request);
-    // Who asks for what is not in the script panics apart from the others, and then there is none.
+    // A request that is not in the script panics its own task, and then there is no report.
     let report = stage.report(Duration::from_mins(10)).await;
     let Stage { left, fenced, evictor, .. } = stage;
     evictor.stop().await;
@@ -169,7 +169,7 @@ async fn a_gang_of_which_one_pod_was_told_goes_whole_though_its_hold_is_taken_ba
     let script = vec![written, told, (Method::DELETE, 500, status(500, "who knows"))];
     let mut stage = Stage::with_hold(script);
     stage.played().await;
-    // Of the Hold, and of the pod.
+    // The Hold and the pod.
     stage.take_back_hold(2);
     assert_eq!(stage.report(Duration::from_mins(1)).await.outcome, EvictOutcome::Leaves);
 }

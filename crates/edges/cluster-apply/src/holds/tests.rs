@@ -98,7 +98,7 @@ fn a_hold_that_replaces_another_leaves_nothing_of_it() {
     let before = body(&HoldRecord { members, victims, ..hold() });
     let after = body(&hold());
     assert_eq!(after["spec"]["victims"], json!([]));
-    // What a merge patch does not name stays as it was.
+    // A merge patch changes only the fields that it names.
     let fields = |body: &Value| body["spec"].as_object().expect("a spec").keys().cloned().collect::<Vec<_>>();
     assert_eq!(fields(&after), fields(&before));
 }

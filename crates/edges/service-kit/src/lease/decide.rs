@@ -1,13 +1,13 @@
-//! The pure half of leader election: what to do next, from what was seen of the Lease and when.
+//! The pure half of leader election: decides what to do next, from the Lease as it was seen, and when.
 //!
-//! Expiry is judged by the local monotonic clock from the moment a change of the record was *observed*, as
-//! client-go does: clocks of two machines are never compared.
+//! Expiry counts on the local monotonic clock, from the moment at which a change of the record was *observed*,
+//! as in client-go: clocks of two machines are never compared.
 
 use std::time::{Duration, Instant};
 
-/// What the Lease says.
+/// The content of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct LeaseRecord {
     /// Who holds it; empty when it was released.
     pub holder: String,
     /// How long it is valid after a renewal.
@@ -22,14 +22,14 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     /// The record.
-    pub record: Record,
+    pub record: LeaseRecord,
     /// On the local monotonic clock.
     pub since: Instant,
 }
 
 impl Observed {
     /// The new observation: an unchanged record keeps the moment it was first seen.
-    pub fn update(old: Option<Self>, record: Record, now: Instant) -> Self {
+    pub fn update(old: Option<Self>, record: LeaseRecord, now: Instant) -> Self {
         match old {
             Some(old) if old.record == record => old,
             _ => Self { record, since: now },
@@ -37,7 +37,7 @@ impl Observed {
     }
 }
 
-/// What a candidate does next.
+/// The next step of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There is no Lease: create it.
@@ -46,11 +46,11 @@ pub enum Step {
     Renew,
     /// It is free or has run out: take it.
     Take,
-    /// Someone holds it; it cannot run out before this much time has passed.
+    /// Another process holds it; it cannot run out before this much time has passed.
     Wait(Duration),
 }
 
-/// What `me` does next, given what was observed of the Lease.
+/// What the candidate `me` does next, given the observed Lease.
 pub fn decide(observed: Option<&Observed>, now: Instant, me: &str) -> Step {
     let Some(Observed { record, since }) = observed else {
         return Step::Create;
@@ -70,10 +70,10 @@ pub fn decide(observed: Option<&Observed>, now: Instant, me: &str) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Instant, Observed, Record, Step, decide};
+    use super::{Duration, Instant, LeaseRecord, Observed, Step, decide};
 
-    fn record(holder: &str, version: &str) -> Record {
-        Record {
+    fn record(holder: &str, version: &str) -> LeaseRecord {
+        LeaseRecord {
             holder: holder.to_owned(),
             duration: Duration::from_secs(8),
             transitions: 3,

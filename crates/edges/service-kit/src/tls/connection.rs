@@ -1,5 +1,5 @@
-//! A connection that keeps its place among all of them until it ends, and ends if nothing is answered on it for too long:
-//! the other side is idle, or sends its question, or reads the answer, too slowly.
+//! A connection that keeps its place until it ends. It ends if nothing is written to it for too long: the other
+//! side is idle, or sends its request or reads the answer too slowly.
 
 use std::io;
 use std::pin::Pin;
@@ -10,14 +10,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
-/// From the connection's start, or the last that was written to it, to the next. Longer than clients keep connections
-/// that they do not use (90 s), so that none is closed that is about to be used.
+/// The longest time without a write, from the connection's start or the last write. Longer than clients keep
+/// idle connections (90 s), so that no connection is closed just before it is used.
 const SILENCE_MAX: Duration = Duration::from_secs(100);
 
-/// See the module.
+/// A connection with its place and its deadline.
 pub struct Connection<S> {
     stream: S,
-    /// What is read does not put it off: whoever sends byte by byte is not waited for.
+    /// Reads do not put it off: a client that sends byte by byte must not hold the connection.
     silence: Pin<Box<Sleep>>,
     _place: OwnedSemaphorePermit,
 }
@@ -27,7 +27,7 @@ impl<S> Connection<S> {
         Self { stream, silence: Box::pin(tokio::time::sleep(SILENCE_MAX)), _place: place }
     }
 
-    /// What did not get on ends when the silence was too long.
+    /// Fails an operation without progress once the silence is too long.
     fn bounded<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_pending() && self.silence.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -35,7 +35,7 @@ impl<S> Connection<S> {
         result
     }
 
-    /// The same, for what puts the end off if it gets on.
+    /// The same, for operations whose progress puts the end off.
     fn written<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if matches!(result, Poll::Ready(Ok(_))) {
             self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);

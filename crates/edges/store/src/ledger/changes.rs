@@ -1,4 +1,5 @@
-//! What a round of posting adds to the ledger, gathered from its accounts and written with a few statements.
+//! The rows that a round of posting adds to the ledger, gathered from its accounts and written with a few
+//! statements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +9,11 @@ use sqlx::PgConnection;
 use crate::Error;
 use crate::rows::LineColumns;
 
-use super::Posted;
-use super::posting::{Locked, source};
+use super::locked::{self, Locked, source};
 use super::spend::Spend;
+use super::values::Posted;
 
-/// What is to be written.
+/// The rows to write.
 #[derive(Default)]
 pub(crate) struct Changes {
     accounts: Vec<(Account, i64, Option<Moment>)>,
@@ -27,12 +28,12 @@ struct NewLine {
     account: Account,
     sequence: i64,
     line: Line,
-    /// The sequence of the charge that it takes back.
+    /// The sequence number of the charge that it takes back.
     reverses: Option<i64>,
 }
 
 impl Changes {
-    /// Adds what one account needs.
+    /// Adds the rows of one account.
     pub(crate) fn add(
         &mut self,
         locked: &Locked,
@@ -52,7 +53,7 @@ impl Changes {
                 Posting::Charge(line) => (line, None),
                 Posting::Reverse(line) => {
                     let charge = charged.get_mut(&line).and_then(Vec::pop);
-                    let missing = || Error::Corrupt(format!("a reversal of nothing in {account:?}"));
+                    let missing = || Error::Corrupt(format!("a reversal without a charge in {account:?}"));
                     (line, Some(charge.ok_or_else(missing)?))
                 }
             };
@@ -66,7 +67,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Keeps the rows that say the same: what goes on unchanged is not written again.
+    /// Rows that stay the same are not written again.
     fn replace_open(&mut self, locked: &Locked, open: Vec<OpenLine>) {
         let mut rows: BTreeMap<Line, Vec<i64>> = BTreeMap::new();
         for (id, line) in &locked.open {
@@ -81,7 +82,7 @@ impl Changes {
         self.open_gone.extend(rows.into_values().flatten());
     }
 
-    /// Writes it all.
+    /// Writes all rows.
     pub(crate) async fn write(self, connection: &mut PgConnection, cluster: &str) -> Result<Posted, Error> {
         let reversals = self.lines.iter().filter(|line| line.reverses.is_some()).count() as u64;
         let posted = Posted {
@@ -196,7 +197,7 @@ impl Changes {
     }
 }
 
-/// Makes sure that these days have their partitions.
+/// Makes the partitions of these days, if they are missing.
 pub(crate) async fn ensure_partitions(connection: &mut PgConnection, days: &[i32]) -> Result<(), Error> {
     // One call for each month, not for each day.
     sqlx::query(
@@ -277,7 +278,7 @@ async fn write_accounts(
 
 /// Days of one month and of the month after it, one of each.
 pub(crate) fn this_and_next_month(today: Day) -> [i32; 2] {
-    let date = super::posting::date(today);
+    let date = locked::date(today);
     let next = date.last_of_month().tomorrow().unwrap_or(date);
     // The next month begins at most 31 days from today.
     [today.0, today.0 + (next - date).get_days()]

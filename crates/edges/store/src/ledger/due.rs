@@ -1,9 +1,10 @@
-//! When an account must be looked at again though nothing new is learnt. Pure.
+//! When an account must be folded again although no record has changed. Pure.
 
 use costing::{Account, End, Moment, NodeRecord, PodRecord, PriceBook};
 
-/// The next second at which time alone changes the account's lines; `None` if it never does. A fold sees what lies
-/// before its `now`: what ends at a moment is closed in the fold of that moment, what begins then shows a second later.
+/// The next second at which time alone changes the account's lines; `None` if it never does. A fold sees what
+/// is before its `now`. So use that ends at a moment is closed in the fold of that moment, and use that begins
+/// then shows a second later.
 pub(crate) fn next_due(
     account: &Account,
     nodes: &[NodeRecord],
@@ -14,7 +15,8 @@ pub(crate) fn next_due(
 ) -> Option<Moment> {
     let midnight = account.day.end();
     if now <= account.day.start() {
-        // Of a day of which no second is over nothing shows yet, not even what goes on from the day before.
+        // Before the first second of a day is over, nothing of the day shows, not even use that goes on from
+        // the day before.
         return Some(Moment(account.day.start().0 + 1));
     }
     let of_pods = pods
@@ -23,7 +25,7 @@ pub(crate) fn next_due(
         .flatten();
     let of_nodes = nodes.iter().flat_map(|node| {
         let shapes = node.shapes.iter().flat_map(|(at, shape)| {
-            // `changes` leaves out its first moment, and we want what begins at `now` too.
+            // `changes` leaves out its first moment, and a price may begin at `now`.
             let of_prices = prices.changes(shape, Moment(now.0 - 1), midnight);
             of_prices.into_iter().chain([*at])
         });

@@ -1,4 +1,4 @@
-//! Marks accounts: something is known that their lines may not show yet.
+//! Marks accounts whose lines may not show everything that is recorded.
 
 use std::collections::BTreeSet;
 
@@ -9,23 +9,25 @@ use crate::Error;
 
 use super::span::Span;
 
-/// Accounts are made and changed for days of this month and the 23 before: nodes that are older are charged from there
-/// on, and what is older may be archived. It is one month less than `ensure_ledger_partition` allows, so that clocks may differ.
+/// Accounts are made and changed for days of this month and the 23 before. An older node is charged from then
+/// on, and older months may be archived. This is one month less than `ensure_ledger_partition` allows, so that
+/// clocks may differ.
 macro_rules! first_day_kept {
     () => {
         "(date_trunc('month', rolled_to::timestamp) - interval '23 months')::date"
     };
 }
 
-/// One writer of a cluster at a time: whoever records, rolls or sets prices takes this first. So those transactions
-/// cannot deadlock with each other, and posting takes no lock that they hold while waiting.
+/// One writer of a cluster at a time: every transaction that records, rolls or sets prices takes this lock
+/// first. So they cannot deadlock with each other, and posting takes no lock that they hold while they wait.
 pub(crate) async fn lock_writer(connection: &mut PgConnection, cluster: &str) -> Result<(), Error> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('warpyard/writer/' || $1, 0))")
         .bind(cluster)
         .execute(&mut *connection)
         .await
         .map_err(Error::to("lock the ledger for writing"))?;
-    // Prices that change since ever mark every account: 1,000 nodes × 730 days × 20 µs are 15 s, on an idle machine.
+    // Prices that change from the beginning of time mark every account: 1,000 nodes × 730 days × 20 µs are 15
+    // s, on an idle machine.
     sqlx::query("SET LOCAL statement_timeout = '5min'")
         .execute(connection)
         .await
@@ -33,8 +35,8 @@ pub(crate) async fn lock_writer(connection: &mut PgConnection, cluster: &str) ->
     Ok(())
 }
 
-/// Marks the accounts of these spans, and makes those that are missing, up to the day that was rolled to. Before any
-/// day was rolled to it does nothing: the first roll looks at everything that is recorded.
+/// Marks the accounts of these spans, and makes those that are missing, up to the day of the last roll. Before
+/// the first roll it does nothing: the first roll looks at all records.
 pub(crate) async fn mark(
     connection: &mut PgConnection,
     cluster: &str,
@@ -69,8 +71,8 @@ pub(crate) async fn mark(
     Ok(())
 }
 
-// Also what is marked already is marked again: whether it is, says a row as it was when the statement began, and who
-// posts it may be about to take the mark away. So each row is waited for.
+// An account is marked again even if it is marked already. The statement sees the row as it was when the
+// statement began, and a post may be about to remove the mark. So the statement waits for each row.
 
 /// Marks the accounts of these nodes that exist, from the first day of each span on.
 pub(crate) async fn mark_existing(
@@ -109,17 +111,17 @@ pub(crate) async fn mark_since(connection: &mut PgConnection, cluster: &str, day
         first_day_kept!(),
         ")"
     );
-    // Later than a date can be is later than every account.
+    // A day beyond the last possible date is later than every account.
     let day = day.0.clamp(0, 2_932_896);
     sqlx::query(SQL).bind(cluster).bind(day).execute(connection).await.map_err(Error::to("mark accounts"))?;
     Ok(())
 }
 
-/// Makes the accounts of the days since the last roll, for every node that lived then, and notes the day. A day that
-/// was rolled to already, or lies before, changes nothing.
+/// Makes the accounts of the days since the last roll, for every node that lived then, and records the day. A
+/// day up to the last roll changes nothing.
 ///
-/// A node that was taken to be gone lived as long as a pod surely used it. That is one look-up in an index for each node
-/// that ever went: 100,000 × 20 µs are 2 s, once a day.
+/// A node that was taken to be gone lived for as long as a pod certainly used it. This takes one look-up in an
+/// index for each node that ever went: 100,000 × 20 µs are 2 s, once a day.
 pub(crate) async fn roll(connection: &mut PgConnection, cluster: &str, today: Day) -> Result<(), Error> {
     const NOTE_THE_DAY: &str = "
         INSERT INTO meter_state AS old (cluster, rolled_to) VALUES ($1, date '1970-01-01' + $2)
@@ -155,7 +157,7 @@ pub(crate) async fn roll(connection: &mut PgConnection, cluster: &str, today: Da
         .execute(&mut *connection)
         .await
         .map_err(Error::to("note the day"))?;
-    // Without a roll before: everything since 1970, which the first day kept cuts short.
+    // Without an earlier roll: everything since 1970, limited by the first day kept.
     let before = before.unwrap_or(Day(-1));
     sqlx::query(MAKE_ACCOUNTS)
         .bind(cluster)

@@ -1,6 +1,6 @@
 //! Rows of `node_usage`.
 
-use costing::{Attribution, HourlyPrice, Moment, NodeRecord, NodeShape, Purchase, Start};
+use costing::{Attribution, HourlyPrice, MachineStart, Moment, NodeRecord, NodeShape, Purchase};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -10,7 +10,7 @@ use sqlx::types::Json;
 use crate::Error;
 use crate::rows::{get, get_end, get_moment, is_certain};
 
-use super::record::Changed;
+use super::changed::Changed;
 
 macro_rules! node_columns {
     () => {
@@ -19,7 +19,7 @@ macro_rules! node_columns {
     };
 }
 
-/// The nodes of these UIDs, each with how many events tell of it.
+/// The nodes with these UIDs, each with the number of its events.
 pub(crate) async fn load(
     connection: &mut PgConnection,
     cluster: &str,
@@ -90,7 +90,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// What `usage_event` keeps of it.
+/// A node as `usage_event` keeps it.
 pub(crate) fn to_json(node: &NodeRecord) -> Value {
     json!({
         "uid": node.uid,
@@ -142,7 +142,7 @@ struct StartRow {
 }
 
 fn bought_to_row(bought: &Purchase) -> PurchaseRow {
-    let start = |start: &Start| {
+    let start = |start: &MachineStart| {
         // A machine is bought for a gang, not for one of its pods.
         let Attribution { namespace, run, attempt, queue, user, pod: _ } = start.buyer.clone();
         StartRow { opened_at: start.opened_at.map(|at| at.0), namespace, run, attempt, queue, user }
@@ -158,7 +158,7 @@ fn bought(row: PurchaseRow) -> Purchase {
     let start = |row: StartRow| {
         let StartRow { opened_at, namespace, run, attempt, queue, user } = row;
         let buyer = Attribution { namespace, pod: None, run, attempt, queue, user };
-        Start { buyer, opened_at: opened_at.map(Moment) }
+        MachineStart { buyer, opened_at: opened_at.map(Moment) }
     };
     Purchase {
         paid: HourlyPrice(row.paid),

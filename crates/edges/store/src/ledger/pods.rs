@@ -8,8 +8,8 @@ use sqlx::postgres::PgRow;
 use crate::Error;
 use crate::rows::{get, get_attempt, get_end, get_moment, get_moment_if_any, get_u32, is_certain};
 
-use super::LostUse;
-use super::record::Changed;
+use super::changed::Changed;
+use super::values::LostUse;
 
 macro_rules! pod_columns {
     () => {
@@ -21,7 +21,7 @@ macro_rules! pod_columns {
     };
 }
 
-/// The pods of these UIDs, each with how many events tell of it.
+/// The pods with these UIDs, each with the number of its events.
 pub(crate) async fn load(
     connection: &mut PgConnection,
     cluster: &str,
@@ -45,7 +45,7 @@ pub(crate) async fn load_open(connection: &mut PgConnection, cluster: &str) -> R
     rows.map_err(Error::to("read open pods"))?.iter().map(pod).collect()
 }
 
-/// The pods of these attempts that lost more than is recorded, with what they lost.
+/// The pods of these attempts that lost more than is recorded, with the new loss.
 pub(crate) async fn load_lost(
     connection: &mut PgConnection,
     cluster: &str,
@@ -96,10 +96,10 @@ pub(crate) async fn load_of_accounts(
     let ends: Vec<i64> = days.iter().map(|day| day.end().0).collect();
     let rows = sqlx::query(SQL).bind(cluster).bind(nodes).bind(starts).bind(ends).fetch_all(connection).await;
     let rows = rows.map_err(Error::to("read the pods of accounts"))?;
-    rows.iter().map(|row| Ok((super::posting::position(row)?, pod(row)?))).collect()
+    rows.iter().map(|row| Ok((super::locked::position(row)?, pod(row)?))).collect()
 }
 
-/// Until when pods surely used these nodes beyond these moments, with the position of each that was.
+/// For each of these nodes that a pod certainly used beyond its moment: its position, and until when.
 pub(crate) async fn used_beyond(
     connection: &mut PgConnection,
     cluster: &str,
@@ -117,7 +117,7 @@ pub(crate) async fn used_beyond(
     let (names, gone): (Vec<&str>, Vec<i64>) = nodes.iter().map(|(name, gone)| (*name, gone.0)).unzip();
     let rows = sqlx::query(SQL).bind(cluster).bind(names).bind(gone).fetch_all(connection).await;
     let rows = rows.map_err(Error::to("read until when nodes were used"))?;
-    rows.iter().map(|row| Ok((super::posting::position(row)?, get_moment(row, "used_until")?))).collect()
+    rows.iter().map(|row| Ok((super::locked::position(row)?, get_moment(row, "used_until")?))).collect()
 }
 
 /// Writes what changed.
@@ -176,7 +176,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// What `usage_event` keeps of it.
+/// A pod as `usage_event` keeps it.
 pub(crate) fn to_json(pod: &PodRecord) -> Value {
     json!({
         "uid": pod.uid,

@@ -4,32 +4,23 @@
 //!   lock due accounts ─► prices, nodes, pods, net lines, open rows ─► fold, post ─► Changes ─► write, next due
 //! ```
 //!
-//! Everything is read after the accounts are locked. Whoever changes what is read marks the account in the same
-//! transaction, so a change is either in what is read here, or its mark waits for our lock and comes after.
+//! Everything is read after the accounts are locked. A transaction that changes a record also marks its
+//! accounts. So we either read the change here, or its mark waits for our lock and comes after.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use costing::{Account, Day, Fold, Line, Moment, NodeRecord, PodRecord, PriceBook, fold, post};
 use sqlx::PgConnection;
-use sqlx::postgres::PgRow;
 
 use crate::Error;
 use crate::rows::{get, get_line, line_columns};
 
 use super::changes::Changes;
 use super::due::next_due;
-use super::{Posted, nodes, pods, prices};
-
-/// An account whose row we hold locked, and what the ledger says of it.
-pub(crate) struct Locked {
-    pub(crate) account: Account,
-    pub(crate) next_sequence: i64,
-    /// Charged and not reversed, by sequence.
-    pub(crate) net: Vec<(i64, Line)>,
-    /// Rows of `open_usage`, by id; `to` is without meaning.
-    pub(crate) open: Vec<(i64, Line)>,
-}
+use super::locked::{Locked, position, source};
+use super::values::Posted;
+use super::{nodes, pods, prices};
 
 /// The prices of a version, kept from one transaction to the next.
 pub(crate) type Book = Option<(i64, Arc<PriceBook>)>;
@@ -62,20 +53,14 @@ pub(crate) async fn post_some(
     changes.write(connection, cluster).await
 }
 
-/// `position` of `WITH ORDINALITY`, counted from 0.
-pub(crate) fn position(row: &PgRow) -> Result<usize, Error> {
-    let position: i64 = get(row, "position")?;
-    usize::try_from(position - 1).map_err(|_| Error::Corrupt(format!("position {position}")))
-}
-
 async fn lock_due(
     connection: &mut PgConnection,
     cluster: &str,
     now: Moment,
     accounts_max: u32,
 ) -> Result<Vec<Locked>, Error> {
-    // What another replica works on is skipped: it is in good hands. The newest days first: what goes on now is not to
-    // wait until a price that changed years back is posted.
+    // Accounts that another replica works on are skipped. The newest days come first: today's use must not wait
+    // until a price change of years back is posted.
     let rows: Vec<(String, i32, i64)> = sqlx::query_as(
         "SELECT node, day - date '1970-01-01', next_sequence FROM account
          WHERE cluster = $1 AND due_at <= to_timestamp($2)
@@ -141,7 +126,7 @@ async fn pods_by_account(
     Ok(by_account)
 }
 
-/// Fills in what the ledger says of the accounts.
+/// Fills in the lines that the ledger has for the accounts.
 async fn read_lines(
     connection: &mut PgConnection,
     cluster: &str,
@@ -186,17 +171,4 @@ async fn read_lines(
         accounts[position(&row)?].open.push((get(&row, "id")?, get_line(&row)?));
     }
     Ok(())
-}
-
-/// The source of an account's lines.
-pub(crate) fn source(cluster: &str, account: &Account) -> String {
-    format!("{cluster}/{}/{}", account.node, date(account.day))
-}
-
-/// As PostgreSQL writes it: `2026-11-15`.
-pub(crate) fn date(day: Day) -> jiff::civil::Date {
-    jiff::Timestamp::from_second(day.start().0)
-        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
-        .to_zoned(jiff::tz::TimeZone::UTC)
-        .date()
 }

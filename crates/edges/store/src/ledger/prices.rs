@@ -11,7 +11,7 @@ use crate::rows::{get, get_moment};
 
 use super::mark;
 
-/// The version that counts, and its currency.
+/// The current version, and its currency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) number: i64,
@@ -47,7 +47,7 @@ pub(crate) async fn load(
     rows.iter().map(price).collect()
 }
 
-/// Within a transaction that holds the writer's lock. Returns whether anything changed.
+/// Sets the prices, within a transaction that holds the writer's lock. Returns whether anything changed.
 pub(crate) async fn set(
     connection: &mut PgConnection,
     cluster: &str,
@@ -108,7 +108,7 @@ async fn append(
     Ok(())
 }
 
-/// The earliest moment from which an entry counts that only one side has, or has more often.
+/// The earliest start of an entry that one side does not have, or has less often.
 fn first_difference(known: &[Price], new: &[Price]) -> Option<Moment> {
     let mut surplus: BTreeMap<_, i64> = BTreeMap::new();
     for price in known {

@@ -1,4 +1,4 @@
-//! What queues have spent.
+//! The spend of queues.
 
 use costing::{Day, Moment};
 use sqlx::PgConnection;
@@ -7,7 +7,7 @@ use crate::Error;
 use crate::open::open_seconds;
 use crate::rows::amount;
 
-use super::QueueSpend;
+use super::values::QueueSpend;
 
 /// Queues that spent anything, in the order of names.
 pub(crate) async fn spend(

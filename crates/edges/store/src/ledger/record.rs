@@ -1,4 +1,4 @@
-//! Joins what was learnt with what is recorded.
+//! Joins new facts with the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,23 +9,17 @@ use sqlx::types::Json;
 
 use crate::Error;
 
-use super::{Batch, LostUse, mark, nodes, pods, span};
+use super::changed::Changed;
+use super::values::{Batch, LostUse};
+use super::{mark, nodes, pods, span};
 
-/// A record that says more than before.
-pub(crate) struct Changed<T> {
-    pub(crate) before: Option<T>,
-    pub(crate) now: T,
-    /// How many events tell of it, this one included.
-    pub(crate) events: i64,
-}
-
-/// Within a transaction that holds the writer's lock.
+/// Records a batch, within a transaction that holds the writer's lock.
 pub(crate) async fn record(connection: &mut PgConnection, cluster: &str, batch: &Batch) -> Result<(), Error> {
     record_nodes(connection, cluster, &batch.nodes).await?;
     record_pods(connection, cluster, &batch.pods).await
 }
 
-/// What attempts lost is what their pods lost. Within a transaction that holds the writer's lock.
+/// Records the losses of attempts on their pods, within a transaction that holds the writer's lock.
 pub(crate) async fn record_lost(
     connection: &mut PgConnection,
     cluster: &str,
@@ -81,7 +75,7 @@ async fn record_nodes(
     events.append(connection, cluster).await?;
     let mut spans: BTreeSet<_> =
         changed.iter().flat_map(|node| span::of_node(node.before.as_ref(), &node.now)).collect();
-    // Pods that are recorded already may show that a node lived on when it is taken to be gone: see `costing::fold`.
+    // Recorded pods may show that a node lived on after it was taken to be gone: see `costing::fold`.
     let taken_to_be_gone: Vec<(&str, Moment)> = changed
         .iter()
         .filter_map(|node| match node.now.ended {
@@ -99,7 +93,7 @@ async fn record_nodes(
     mark::mark_existing(connection, cluster, &spans).await
 }
 
-/// What differs from what is known, in the order of UIDs.
+/// The records that changed, in the order of UIDs.
 fn join_all<T: Clone + PartialEq>(
     known: Vec<(T, i64)>,
     said: &[T],
@@ -110,7 +104,8 @@ fn join_all<T: Clone + PartialEq>(
         known.into_iter().map(|(record, events)| (uid(&record).clone(), (record, events))).collect();
     let mut joined: BTreeMap<String, T> = BTreeMap::new();
     for record in said {
-        // Joined with itself at least: so what is stored is what a join gives, and the same said again is no change.
+        // Joined at least with itself: every stored record is the result of a join, so the same fact again is
+        // no change.
         let other = joined.remove(uid(record)).unwrap_or_else(|| record.clone());
         joined.insert(uid(record).clone(), join(other, record.clone()));
     }

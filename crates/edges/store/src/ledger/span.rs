@@ -1,11 +1,11 @@
 //! Which days of which node a change to a record can alter. Pure.
 //!
-//! Too many days only cost time. Too few would leave a wrong line, so whatever is not one of the two frequent
-//! changes (a pod starts, something ends) marks everything that the record covers.
+//! Too many days only cost time. Too few would leave a wrong line. So every change but the two frequent ones (a
+//! pod starts, something ends) marks all days that the record covers.
 
 use costing::{Day, End, Moment, NodeRecord, PodRecord};
 
-/// Days of one node, from `first` to `last`, both included; without `last`, to the last day there is.
+/// Days of one node, from `first` to `last`, both included; without `last`, to the last day of its accounts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
     pub(crate) node: String,
@@ -13,7 +13,7 @@ pub(crate) struct Span {
     pub(crate) last: Option<Day>,
 }
 
-/// For pods, a span's accounts are all that can change.
+/// The span of a pod's change: no other accounts can change.
 pub(crate) fn of_pod(before: Option<&PodRecord>, now: &PodRecord) -> Vec<Span> {
     let Some(before) = before else { return vec![whole_pod(now)] };
     let frequent = PodRecord { started_at: before.started_at, ended: before.ended, ..now.clone() };
@@ -22,7 +22,7 @@ pub(crate) fn of_pod(before: Option<&PodRecord>, now: &PodRecord) -> Vec<Span> {
     }
     let start = first_difference(before.started_at, now.started_at);
     let end = match now.ended {
-        // A certain end may show that the node lived on when it was taken to be gone: see `costing::fold`.
+        // A certain end may show that the node lived on after it was taken to be gone: see `costing::fold`.
         Some(End::Certain(_)) if before.ended != now.ended => Some(now.scheduled_at),
         _ => end_difference(before.ended, now.ended),
     };
@@ -32,8 +32,8 @@ pub(crate) fn of_pod(before: Option<&PodRecord>, now: &PodRecord) -> Vec<Span> {
     vec![span(&now.node, first.max(now.scheduled_at), later_end(before.ended, now.ended))]
 }
 
-/// For nodes, accounts of days after the span can change too, if they exist: another life of that name may end where
-/// this one begins.
+/// The span of a node's change. Accounts of later days can change too, if they exist: an earlier node of that
+/// name may end where this one begins.
 pub(crate) fn of_node(before: Option<&NodeRecord>, now: &NodeRecord) -> Vec<Span> {
     let Some(before) = before else { return vec![whole_node(now)] };
     if (&before.name, before.created_at, &before.bought) != (&now.name, now.created_at, &now.bought) {
@@ -64,13 +64,13 @@ fn first_seen(node: &NodeRecord) -> Moment {
     node.shapes.iter().map(|(at, _)| *at).min().unwrap_or(node.created_at)
 }
 
-/// The earlier of two different moments; unknown is later than any.
+/// The earlier of two different moments; an unknown one is later than any.
 fn first_difference(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
     if one == other { None } else { one.into_iter().chain(other).min() }
 }
 
-/// From the last second before the end: what ends at midnight ends the day before. Certainty counts too: only a
-/// provisional end gives way to what pods tell.
+/// From the last second before the end: use that ends at midnight belongs to the day before. Certainty counts
+/// too: pods can override only a provisional end.
 fn end_difference(one: Option<End>, other: Option<End>) -> Option<Moment> {
     if one == other {
         return None;
@@ -89,7 +89,7 @@ pub(crate) fn span(node: &str, first: Moment, end: Option<Moment>) -> Span {
     Span { node: node.to_owned(), first, last }
 }
 
-/// 1970 to 9999, the years that both sides can name.
+/// 1970 to 9999, the years that both jiff and PostgreSQL can represent.
 fn day(moment: Moment) -> Day {
     moment.day().clamp(Day(0), Day(2_932_896))
 }

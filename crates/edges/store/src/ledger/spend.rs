@@ -1,4 +1,4 @@
-//! Sums that are kept beside the lines, in the same transaction: `daily_spend` and `run_spend`.
+//! Sums that are updated with the lines, in the same transaction: `daily_spend` and `run_spend`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use sqlx::PgConnection;
 use crate::Error;
 use crate::rows::class_name;
 
-/// By how much the sums grow. Ordered, so that two posts that touch the same rows lock them in the same order.
+/// The amounts by which the sums grow. Ordered, so that two posts that touch the same rows lock them in the
+/// same order.
 #[derive(Default)]
 pub(crate) struct Spend {
     daily: BTreeMap<DailyKey, Sums>,
@@ -128,7 +129,7 @@ impl Sums {
 
 type Query<'a> = sqlx::query::Query<'a, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
-/// What both tables have: $1 to $12.
+/// The columns that both tables have: $1 to $12.
 fn bind_common<'q>(sql: &'static str, cluster: &'q str, rows: &[(&DailyKey, &Sums)]) -> Query<'q> {
     let keys = || rows.iter().map(|(key, _)| *key);
     let sums = || rows.iter().map(|(_, sums)| *sums);

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::open::open_seconds;
 use crate::rows::{amount, get};
 
-use super::{Grouping, ReportQuery, ReportRow};
+use super::answers::{Grouping, ReportQuery, ReportRow};
 
 /// The columns that every sum has, over rows of `spent`.
 pub(super) const SUMS: &str = "
@@ -19,7 +19,7 @@ pub(super) const SUMS: &str = "
     coalesce(sum(gpu_seconds), 0)::bigint AS gpu_seconds,
     coalesce(sum(unpriced_gpu_seconds), 0)::bigint AS unpriced_gpu_seconds";
 
-/// What open use adds to posted sums, until the moment `$2`.
+/// The columns that open use adds to posted sums, until the moment `$2`.
 pub(super) const OPEN_COLUMNS: &str = "
     rate * seconds AS amount, rate, saved_rate * seconds AS saved,
     CASE WHEN of_interruption THEN rate * seconds END AS interruptions, gpus * seconds AS gpu_seconds,
@@ -35,7 +35,7 @@ const FILTERS: &str = "
     AND ($6::text[] IS NULL OR queue = ANY($6))
     AND ($7::text IS NULL OR username = $7)";
 
-/// One page, the sum of all pages, and whether there are more: of one pass over the rows.
+/// One page, the sum of all pages, and whether there are more, in one pass over the rows.
 pub(super) async fn report(
     connection: &mut PgConnection,
     cluster: &str,
@@ -44,7 +44,7 @@ pub(super) async fn report(
 ) -> Result<(Vec<ReportRow>, ReportRow, bool), Error> {
     let (table, key) = source(query.by);
     let run = if query.by == Grouping::Run { "run" } else { "NULL::text AS run" };
-    // Reversed to nothing (`lines` is 0) is as if it had never been.
+    // A row whose lines are all reversed (`lines` is 0) counts as absent.
     let sql = format!(
         r#"SELECT * FROM (
                SELECT key, grouping(key) = 1 AS is_total, {SUMS}
@@ -98,7 +98,8 @@ pub(super) fn sums(row: &PgRow) -> Result<ReportRow, Error> {
     })
 }
 
-/// Where the posted part of a grouping is kept, and its key. Only `run_spend` knows runs; the other has far fewer rows.
+/// The table with the posted part of a grouping, and its key. Only `run_spend` has runs; `daily_spend` has far
+/// fewer rows.
 fn source(by: Grouping) -> (&'static str, &'static str) {
     match by {
         Grouping::Run => ("run_spend", "namespace || '/' || run"),
@@ -110,7 +111,7 @@ fn source(by: Grouping) -> (&'static str, &'static str) {
     }
 }
 
-/// `$1` to `$7`. The SQL is made of this file's constants only.
+/// Binds `$1` to `$7`. The SQL consists only of this file's constants.
 fn bind_filters<'q>(
     sql: String,
     cluster: &'q str,

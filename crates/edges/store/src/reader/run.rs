@@ -8,10 +8,10 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use crate::Error;
 use crate::rows::{class, get, get_attempt};
 
+use super::answers::{ReportRow, RunCost};
 use super::report::{OPEN_COLUMNS, OPEN_SO_FAR, SUMS, sums};
-use super::{ReportRow, RunCost};
 
-/// What one attempt spent on one class.
+/// The spend of one attempt in one class.
 pub(super) struct Part {
     class: Class,
     attempt: Option<u32>,
@@ -50,7 +50,7 @@ pub(super) async fn parts(
     rows.iter().map(part).collect()
 }
 
-/// The same, by class and by attempt.
+/// The parts summed by class and by attempt.
 pub(super) fn cost(currency: Option<String>, parts: Vec<Part>) -> RunCost {
     let mut total = ReportRow::default();
     let mut classes: BTreeMap<Class, ReportRow> = BTreeMap::new();

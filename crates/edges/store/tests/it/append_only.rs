@@ -1,4 +1,4 @@
-//! What is only ever added to refuses everything else.
+//! The append-only tables refuse every other change.
 
 use store::Batch;
 

@@ -46,7 +46,7 @@ async fn after_crashes_between_and_during_posts_the_ledger_is_whole() {
                 }
             }
         });
-        // Crash in the middle of the posting: when the ledger has grown, but is not done.
+        // Crash in the middle of the posting: the ledger has grown, but is not complete.
         wait_for_growth(&before_crash, lines).await;
         if round % 2 == 0 {
             postgres.crash().await;
@@ -86,7 +86,7 @@ async fn a_database_that_is_away_is_told_from_one_that_refuses() {
     assert!(!error.is_unavailable(), "{error:?}");
 }
 
-/// Nodes with pods over some days; each round ends other pods, later and elsewhere.
+/// Nodes with pods over some days; each round ends different pods, later and on other nodes.
 fn batch(start: Moment, round: i64) -> Batch {
     let mut batch = Batch::default();
     for index in 0..NODES {

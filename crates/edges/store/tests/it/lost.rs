@@ -1,4 +1,4 @@
-//! What an attempt did in vain moves to another class, to the second, and no sum changes.
+//! Lost work of an attempt moves to another class, to the second, and no sum changes.
 
 use costing::{Class, HourlyPrice, Moment, PodRecord};
 use store::{Batch, LostUse, RunCost, Scope};
@@ -90,7 +90,7 @@ async fn nothing_is_noted_of_pods_that_had_ended_or_are_not_known() {
     ledger.record(&batch(start)).await.unwrap();
     let events = || superuser.number("SELECT count(*) FROM usage_event");
     let before = events().await;
-    // An earlier run of the same name, as it were: its pods had ended.
+    // As for an earlier run of the same name, whose pods had ended.
     ledger.record_lost(&[lost(1, after(start, 1_003)), lost(7, start)]).await.unwrap();
     ledger.record_lost(&[]).await.unwrap();
     assert_eq!(events().await, before);

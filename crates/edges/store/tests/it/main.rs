@@ -1,9 +1,10 @@
 //! The ledger on a real PostgreSQL. Needs Debian's package `postgresql`; without it these tests fail and say so.
 
-// What only tests call is a test, too; clippy knows those by their attribute.
+// Helpers of tests may unwrap too; clippy recognises only functions with the attribute.
 #![allow(clippy::unwrap_used)]
 
 mod append_only;
+mod archive;
 mod crash;
 mod lost;
 mod migrations;

@@ -1,4 +1,4 @@
-//! Migrations run once, whoever asks and how often.
+//! Migrations run once, however often they are asked for, and by how many processes.
 
 use costing::PodRecord;
 use futures::future::join_all;
@@ -16,7 +16,7 @@ async fn migrations_twice_are_migrations_once() {
     let before = superuser.rows(schema).await;
     store::migrate(&database.urls.owner).await.unwrap();
     assert_eq!(superuser.rows(schema).await, before);
-    assert_eq!(superuser.number("SELECT count(*) FROM _sqlx_migrations WHERE success").await, 6);
+    assert_eq!(superuser.number("SELECT count(*) FROM _sqlx_migrations WHERE success").await, 7);
 }
 
 #[tokio::test]
@@ -26,11 +26,11 @@ async fn four_replicas_migrate_at_once_and_all_succeed() {
     for result in migrated {
         result.unwrap();
     }
-    assert_eq!(database.superuser().number("SELECT count(*) FROM _sqlx_migrations WHERE success").await, 6);
+    assert_eq!(database.superuser().number("SELECT count(*) FROM _sqlx_migrations WHERE success").await, 7);
     database.ledger().last_alive().await.unwrap();
 }
 
-/// As it was before there were lost lines and purchases, with a partition that was made then.
+/// The schema before lost lines, purchases and archived runs, with a partition from that time.
 const BEFORE_LOST: &str = "
     ALTER TABLE ledger_line DROP CONSTRAINT ledger_line_class_check;
     ALTER TABLE ledger_line ADD CONSTRAINT ledger_line_class_check
@@ -45,6 +45,7 @@ const BEFORE_LOST: &str = "
     ALTER TABLE daily_spend DROP COLUMN interruptions;
     ALTER TABLE run_spend DROP COLUMN saved;
     ALTER TABLE run_spend DROP COLUMN interruptions;
+    DROP TABLE archived_run;
     DELETE FROM _sqlx_migrations WHERE version >= 5;
     SELECT ensure_ledger_partition(CURRENT_DATE);";
 

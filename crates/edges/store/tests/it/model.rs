@@ -1,4 +1,4 @@
-//! What the ledger must hold: the fold of everything that was said, and sums that are the sums of its lines.
+//! The expected content of the ledger: the fold of all facts, and the sums of its lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use store::{Batch, Ledger};
 
 use crate::support::Pool;
 
-/// Everything that was said, joined.
+/// All facts, joined.
 #[derive(Clone, Default)]
 pub struct Model {
     pub pods: BTreeMap<String, PodRecord>,
@@ -49,8 +49,9 @@ impl Model {
     }
 }
 
-/// An account is folded from the pods of its day: the limit that docs/decisions/0023-metering-finalizer.md names. So a
-/// node that was taken to be gone is not found to have lived on by a pod that ran on a later day only.
+/// An account is folded from the pods of its day: the limit that docs/decisions/0023-metering-finalizer.md
+/// names. So a pod that ran only on a later day does not show that a node lived on after it was taken to be
+/// gone.
 fn is_of_day(pod: &PodRecord, day: Day) -> bool {
     pod.scheduled_at < day.end() && pod.ended.is_none_or(|end| end.at() > day.start())
 }
@@ -71,7 +72,8 @@ pub async fn post_all(ledger: &Ledger, now: Moment) -> store::Posted {
     }
 }
 
-/// The ledger's net lines and open rows are the fold's, each reversal takes back what it names, and sums are right.
+/// The ledger's net lines and open rows are those of the fold, each reversal takes back the charge that it
+/// names, and sums are right.
 pub async fn assert_whole(superuser: &Pool, cluster: &str, model: &Model, now: Moment) {
     let (closed, open) = model.lines(now);
     assert_eq!(net_lines(superuser, cluster).await, closed, "net ledger lines");
@@ -129,7 +131,7 @@ async fn assert_reversals_mirror_their_charges(superuser: &Pool) {
     assert_eq!(bad, 0, "reversals that are not their charges with the sign turned");
 }
 
-/// Charges that no reversal takes back, as text.
+/// Charges without a reversal, as text.
 pub async fn net_lines(superuser: &Pool, cluster: &str) -> Vec<String> {
     lines(
         superuser,
@@ -211,7 +213,7 @@ pub fn still_running(pod: &PodRecord) -> PodRecord {
     PodRecord { ended: None, ..pod.clone() }
 }
 
-/// The same pod, with an end that is only taken for its end.
+/// The same pod, with a provisional end.
 pub fn vanished(pod: &PodRecord, at: Moment) -> PodRecord {
     PodRecord { ended: Some(End::Provisional(at)), ..pod.clone() }
 }

@@ -11,7 +11,7 @@ use crate::support::{CLUSTER, Database, after, node, node_price, pod, pool, toda
 async fn a_run_over_new_year_is_charged_in_both_years() {
     let database = Database::migrated().await;
     let (ledger, superuser) = (database.ledger(), database.superuser());
-    // The last turn of a year that is at least a day ago: at most a year, which partitions can be made for.
+    // The latest New Year at least a day ago: at most a year back, so partitions can be made for it.
     let yesterday = date(Day(today().0 - 1));
     let new_year =
         Moment::of(yesterday.first_of_year().to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp());
@@ -26,7 +26,7 @@ async fn a_run_over_new_year_is_charged_in_both_years() {
     post_all(&ledger, after(new_year, -50)).await;
     assert_whole(&superuser, CLUSTER, &model, after(new_year, -50)).await;
 
-    // Nobody says anything; time alone closes the old day and opens the new one.
+    // No new fact; time alone closes the old day and opens the new one.
     post_all(&ledger, after(new_year, 25)).await;
     assert_whole(&superuser, CLUSTER, &model, after(new_year, 25)).await;
     post_all(&ledger, after(new_year, 3 * 86_400)).await;
@@ -72,7 +72,7 @@ async fn a_node_that_is_older_than_the_ledger_keeps_is_charged_from_there_on() {
     let months = superuser.number("SELECT count(DISTINCT date_trunc('month', day)) FROM ledger_line").await;
     assert!(months == 23 || months == 24, "{months}");
     assert!(first < i64::from(today().0) - 600, "{first}");
-    // Prices that change since ever change no more than that.
+    // Prices that change from the beginning of time change no more than that.
     ledger.set_prices("EUR", &[node_price("28.8")]).await.unwrap();
     let posted = post_all(&ledger, now).await;
     assert_eq!((posted.charges, posted.reversals), (posted.accounts - 1, posted.accounts - 1));

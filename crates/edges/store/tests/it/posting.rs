@@ -79,7 +79,7 @@ async fn a_price_that_goes_and_comes_back_nets_to_zero() {
     post_all(&ledger, now).await;
     assert_eq!(superuser.rows(sums).await, before);
     assert_eq!(net_lines(&superuser, CLUSTER).await, lines);
-    // Everything that was added since is zero, in SQL.
+    // All that was added since then sums to zero, in SQL.
     let rest = "SELECT count(*) FROM (SELECT source, sum(amount) AS amount, sum(gpu_seconds) AS seconds FROM ledger_line
                 WHERE sequence > (SELECT count(*) FROM ledger_line first
                                   WHERE first.source = ledger_line.source AND first.reverses IS NULL) / 3
@@ -171,7 +171,7 @@ async fn a_node_that_is_heard_of_only_when_it_was_taken_to_be_gone_is_charged_wh
     let used = pod("a", "n1", "vision", "prod", after(start, 500));
     let gone = NodeRecord { ended: Some(End::Provisional(after(start, 700))), ..node("n1", start) };
     for (batch, posted_at) in [
-        // The pod's later days are to come when it is recorded, and over when its node is.
+        // The pod's later days are in the future when it is recorded, and over when its node is.
         (
             Batch { pods: vec![ended(&used, after(start, 510), after(start, 90_000))], nodes: vec![] },
             after(start, 600),
@@ -214,7 +214,7 @@ async fn a_mark_waits_for_who_posts_the_account_also_if_it_is_marked_already() {
     let marked = "SELECT count(*) FROM account WHERE due_at = '-infinity'";
     assert_eq!(superuser.number(marked).await, 1);
 
-    // As a post does it: it has read the old prices, and takes the mark away when it is done.
+    // Like a post: it has read the old prices, and removes the mark when it is done.
     let mut posting = superuser.begin().await.unwrap();
     sqlx::query("UPDATE account SET due_at = NULL").execute(&mut *posting).await.unwrap();
     let pricing = tokio::spawn(async move { ledger.set_prices("EUR", &[node_price("28.8")]).await });

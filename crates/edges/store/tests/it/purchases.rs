@@ -1,4 +1,4 @@
-//! Machines that we bought: what was paid, for whom they started, and what spot saved.
+//! Machines that we bought: the price paid, the gang they were bought for, and what spot saved.
 
 use costing::{Amount, Class, End, HourlyPrice, NodeRecord, PodRecord};
 use store::{Batch, Grouping, Scope};
@@ -15,7 +15,7 @@ async fn a_machine_is_charged_at_what_was_paid_and_its_start_to_whom_it_was_boug
     let database = Database::migrated().await;
     let (ledger, reader, superuser) = (database.ledger(), database.reader(), database.superuser());
     let start = today().start();
-    // Until second 40 no Node stands for it; then one does, which opens at second 60 and goes at second 300.
+    // It has no Node until second 40; its Node opens at second 60 and goes at second 300.
     let claim = NodeRecord {
         uid: "claim".into(),
         ended: Some(End::Certain(after(start, 40))),

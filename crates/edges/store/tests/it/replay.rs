@@ -1,4 +1,4 @@
-//! Whatever order events come in, how often, through which replica, and whenever it is posted: the ledger is the fold.
+//! The ledger is the fold, whatever the order of events, their repeats, the replica, and the times of posting.
 
 use costing::{Day, End, Moment, NodeRecord, PodRecord, Price, PriceBook};
 use futures::future::join_all;
@@ -19,7 +19,7 @@ enum Step {
     Record(Batch, bool),
     /// Prices are set.
     Prices(Vec<Price>),
-    /// Posted when so many parts of a hundred of the time are over.
+    /// Posted when this percentage of the time is over.
     Post(i64),
 }
 
@@ -89,7 +89,7 @@ async fn two_replicas_with_the_same_batches_at_once_write_them_once() {
     post_all(&one, now).await;
     let superuser = database.superuser();
     assert_whole(&superuser, CLUSTER, &model, now).await;
-    // Each pod became known, and ended: two events, whoever was first.
+    // Each pod became known, and ended: two events, whichever replica was first.
     assert_eq!(superuser.number("SELECT count(*) FROM usage_event WHERE namespace IS NOT NULL").await, 80);
     assert_eq!(superuser.number("SELECT count(*) FROM usage_event WHERE namespace IS NULL").await, 5);
 }

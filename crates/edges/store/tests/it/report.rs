@@ -1,4 +1,4 @@
-//! Reports: however rows are grouped, paged or filtered, they are the same money.
+//! Reports: the sum is the same however rows are grouped, paged or filtered.
 
 use costing::{Amount, Day, Moment};
 use store::{Batch, Grouping, Reader, Report, ReportQuery, ReportRow, Scope};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use costing::{
-    Attribution, Day, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Price, PriceUnit, Purchase,
-    Start,
+    Attribution, Day, End, HourlyPrice, MachineStart, Moment, NodeRecord, NodeShape, PodRecord, Price,
+    PriceUnit, Purchase,
 };
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
@@ -65,13 +65,13 @@ impl Database {
         Reader::open(&self.urls.reader, CLUSTER).unwrap()
     }
 
-    /// Sees everything, whatever the policies say.
+    /// Sees everything: policies do not apply to it.
     pub fn superuser(&self) -> Pool {
         pool(&self.urls.superuser)
     }
 }
 
-/// A pool with what tests ask most.
+/// A pool with the questions that tests ask most.
 pub struct Pool(PgPool);
 
 pub fn pool(url: &str) -> Pool {
@@ -109,7 +109,7 @@ pub fn today() -> Day {
     Moment::of(jiff::Timestamp::now()).day()
 }
 
-/// Everything of the last 40 days and today.
+/// All use of the last 40 days and today.
 pub fn report_by(by: Grouping) -> ReportQuery {
     ReportQuery {
         by,
@@ -155,7 +155,7 @@ pub fn spot(opened_at: Option<Moment>) -> Purchase {
     Purchase {
         paid: HourlyPrice::parse("28.8").unwrap(),
         on_demand: Some(HourlyPrice::parse("72").unwrap()),
-        start: Some(Start { buyer, opened_at }),
+        start: Some(MachineStart { buyer, opened_at }),
     }
 }
 

@@ -6,12 +6,15 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use store::Batch;
 
+use crate::archive::ended_run;
 use crate::model::post_all;
 use crate::support::{Database, Pool, after, ended, node, node_price, pod, pool, today};
 
 const NAMESPACES: [&str; 4] = ["vision", "speech", "robots", "lab"];
+/// The table in which a queue shows nothing.
+const ARCHIVE: &str = "archived_run";
 const QUEUES: [&str; 3] = ["research", "prod", "free"];
-/// Everything with a column that names a tenant, partitions included.
+/// All tables with a column that names a tenant, partitions included.
 const TENANT_TABLES: &str = "
     SELECT c.oid, c.relname::text AS name, c.relkind::text AS kind, c.relrowsecurity AND c.relforcerowsecurity AS forced
     FROM pg_class c
@@ -25,8 +28,8 @@ async fn every_tenant_table_forces_row_level_security() {
     database.ledger().roll(today()).await.unwrap();
     let superuser = database.superuser();
     let tables = superuser.rows(&format!("SELECT name FROM ({TENANT_TABLES}) AS t")).await;
-    // Six tables and the partitions of two months.
-    assert_eq!(tables.len(), 8, "{tables:?}");
+    // Seven tables and the partitions of two months.
+    assert_eq!(tables.len(), 9, "{tables:?}");
     let open = superuser.rows(&format!("SELECT name FROM ({TENANT_TABLES}) AS t WHERE NOT forced")).await;
     assert_eq!(open, Vec::<String>::new(), "without forced row-level security");
     // A view reads with its owner's rights unless told otherwise, so there is none.
@@ -111,7 +114,7 @@ async fn the_reader_can_neither_write_nor_step_out_of_the_policies() {
     }
     let mut connection = reader.acquire().await.unwrap();
     sqlx::query("SET row_security = off").execute(&mut *connection).await.unwrap();
-    for table in ["ledger_line", "open_usage", "daily_spend", "run_spend"] {
+    for table in [ARCHIVE, "ledger_line", "open_usage", "daily_spend", "run_spend"] {
         let sql = format!("SELECT * FROM {table}");
         let refused = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *connection).await;
         assert!(refused.is_err(), "{table} without row-level security");
@@ -128,7 +131,7 @@ async fn the_owner_sees_no_row_either() {
     }
 }
 
-/// What the reader gets of each tenant table is what a WHERE would have left; or it gets nothing of it at all.
+/// The reader gets from each tenant table the rows that a WHERE would have left, or nothing of it at all.
 async fn check_scope(superuser: &Pool, reader: &Pool, namespaces: &[&str], queues: &[&str]) {
     let mut read = 0;
     for table in readable_and_other_tables(superuser).await {
@@ -149,10 +152,12 @@ async fn check_scope(superuser: &Pool, reader: &Pool, namespaces: &[&str], queue
         for row in &rows {
             let names =
                 |column: &str, of: &[&str]| row[column].as_str().is_some_and(|name| of.contains(&name));
-            assert!(names("namespace", namespaces) || names("queue", queues), "{table}: {row}");
+            let by_queue = table != ARCHIVE && names("queue", queues);
+            assert!(names("namespace", namespaces) || by_queue, "{table}: {row}");
         }
+        let by_queue = if table == ARCHIVE { "cardinality($2::text[]) < 0" } else { "queue = ANY($2)" };
         let expected: i64 = sqlx::query_scalar(AssertSqlSafe(format!(
-            "SELECT count(*) FROM {table} WHERE namespace = ANY($1) OR queue = ANY($2)"
+            "SELECT count(*) FROM {table} WHERE namespace = ANY($1) OR {by_queue}"
         )))
         .bind(namespaces)
         .bind(queues)
@@ -161,7 +166,10 @@ async fn check_scope(superuser: &Pool, reader: &Pool, namespaces: &[&str], queue
         .unwrap();
         assert_eq!(i64::try_from(rows.len()).unwrap(), expected, "{table}");
     }
-    assert_eq!(read, 4, "ledger_line, open_usage, daily_spend and run_spend can be read, and nothing else");
+    assert_eq!(
+        read, 5,
+        "archived_run, ledger_line, open_usage, daily_spend and run_spend can be read, and nothing else"
+    );
 }
 
 async fn readable_and_other_tables(superuser: &Pool) -> Vec<String> {
@@ -174,6 +182,7 @@ async fn fill(database: &Database) {
     let ledger = database.ledger();
     let start = costing::Day(today().0 - 1).start();
     ledger.set_prices("EUR", &[node_price("28.8")]).await.unwrap();
+    let mut archived = Vec::new();
     let mut batch = Batch { pods: vec![], nodes: vec![node("n1", start), node("n2", start)] };
     for (index, namespace) in NAMESPACES.iter().enumerate() {
         for (offset, queue) in QUEUES.iter().enumerate() {
@@ -183,8 +192,10 @@ async fn fill(database: &Database) {
             let done =
                 ended(&pod(&format!("{uid}-done"), "n1", namespace, queue, at), after(at, 5), after(at, 50));
             batch.pods.extend([running, done]);
+            archived.push(ended_run(namespace, &uid, queue, at.0));
         }
     }
     ledger.record(&batch).await.unwrap();
+    ledger.archive(&archived).await.unwrap();
     post_all(&ledger, after(start, 90_000)).await;
 }

@@ -1,8 +1,9 @@
 //! What a pod asks of one node alone: labels, ports, resources.
 
-use cluster_convert::{SlimPod, node_change, pod_change, pod_requests};
-use cluster_model::{Change, Features, HostPort, HostPorts, Node, Pod, Taint};
+use cluster_convert::{node_change, pod_change};
+use cluster_model::{ClusterChange, Features, HostPort, HostPorts, Node, Pod, Taint};
 use serde_json::{Value, json};
+use slim_objects::{SlimPod, pod_requests};
 
 fn pod(spec: &Value, status: &Value) -> Pod {
     let object = json!({
@@ -13,7 +14,7 @@ fn pod(spec: &Value, status: &Value) -> Pod {
     let mut slim: SlimPod = serde_json::from_value(object).expect("it has the form of a pod");
     slim.spec.scheduler_name = Some("warpyard".into());
     match pod_change(&slim) {
-        Change::Pod(pod) => {
+        ClusterChange::Pod(pod) => {
             assert_eq!(pod.unsupported, Vec::<String>::new());
             pod
         }
@@ -28,7 +29,7 @@ fn node(name: &str, labels: &Value) -> Node {
 fn node_with(metadata: &Value, spec: &Value, allocatable: &Value) -> Node {
     let object = json!({"metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}});
     match node_change(&serde_json::from_value(object).expect("it has the form of a node")) {
-        Change::Node(node) => node,
+        ClusterChange::Node(node) => node,
         other => panic!("a node is a node, not {other:?}"),
     }
 }
@@ -65,7 +66,7 @@ fn every_operator_of_node_affinity_means_what_kubernetes_says() {
     check("Gt", json!(["7"]), None, false);
     check("Lt", json!(["7"]), Some("007"), false);
     check("Lt", json!(["7"]), Some("06"), true);
-    // What Kubernetes cannot read matches nothing.
+    // A value that Kubernetes cannot read matches nothing.
     check("Gt", json!(["seven"]), Some("8"), false);
     check("Gt", json!(["-1"]), Some("8"), false);
     check("Gt", json!(["1", "2"]), Some("8"), false);
@@ -84,13 +85,13 @@ fn terms_are_alternatives_and_what_a_term_asks_must_hold_in_whole() {
     assert!(admits(&json!([both("fast")]), &labels));
     assert!(!admits(&json!([both("slow")]), &labels));
     assert!(admits(&json!([both("slow"), both("fast")]), &labels));
-    // No terms, and empty ones, match nothing; a term that cannot be read does not spoil the others.
+    // No terms match nothing, and neither do empty ones. A term that cannot be read does not spoil the others.
     assert!(!admits(&json!([]), &labels));
     assert!(!admits(&json!([{}, {"matchExpressions": [], "matchFields": null}]), &labels));
     let broken = json!({"matchExpressions": [rule("zone", "a"), {"key": "zone", "operator": "Near"}]});
     assert!(!admits(&json!([broken]), &labels));
     assert!(admits(&json!([broken, both("fast")]), &labels));
-    // By the node's name, alone and beside labels.
+    // By the node's name, alone and together with labels.
     let named = |operator: &str, name: &str| json!([{"key": "metadata.name", "operator": operator, "values": [name]}]);
     assert!(admits(&json!([{"matchFields": named("In", "a")}]), &labels));
     assert!(!admits(&json!([{"matchFields": named("In", "b")}]), &labels));
@@ -144,7 +145,7 @@ fn ports_conflict_by_number_protocol_and_address() {
     check(port(80, "TCP", "10.0.0.1"), port(80, "TCP", "10.0.0.2"), false);
     check(port(80, "TCP", ""), port(80, "UDP", ""), false);
     check(port(80, "TCP", ""), port(81, "TCP", ""), false);
-    // Upstream knows one address that stands for all.
+    // Upstream knows one address that stands for all addresses.
     check(port(80, "TCP", "::"), port(80, "TCP", "10.0.0.1"), false);
 }
 
@@ -213,11 +214,11 @@ fn a_resize_is_paid_for_until_it_is_done() {
     assert_eq!(read(&status(requests("2"), cpu("2"), json!(null))), 4000);
     assert_eq!(read(&status(requests("6"), cpu("5"), json!(null))), 6000);
     assert_eq!(read(&status(requests("5"), cpu("6"), json!(null))), 6000);
-    // A wish that the node cannot fulfil does not count; one that it puts off does.
+    // A resize that the node cannot do does not count; one that the node defers does.
     let pending = |reason: &str| json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
     assert_eq!(read(&status(requests("2"), cpu("3"), pending("Infeasible"))), 3000);
     assert_eq!(read(&status(requests("2"), cpu("3"), pending("Deferred"))), 4000);
-    // Nothing is said about what it has.
+    // Without a report of what it has.
     assert_eq!(read(&status(json!(null), cpu("9"), json!(null))), 4000);
     // Without a node there is nothing to resize.
     let waits = pod(&spec(""), &status(requests("6"), cpu("6"), json!(null)));
@@ -245,7 +246,7 @@ fn a_resize_of_the_whole_pod_and_of_a_sidecar_is_paid_for_too() {
     });
     let found = pod(&spec, &status).requests;
     assert_eq!((found.cpu_millis, found.memory_bytes >> 30), (4000, 6));
-    // The bill goes by what was asked for.
+    // The bill counts what was asked for.
     let object = json!({"metadata": {"name": "p"}, "spec": spec, "status": status});
     let slim: SlimPod = serde_json::from_value(object).expect("a pod");
     assert_eq!(pod_requests(&slim).cpu_millis, 2000);
@@ -266,7 +267,7 @@ fn a_pod_that_needs_an_ability_of_the_kubelet_says_so() {
     assert_eq!(needs(json!({"hostUsers": false})), Features::default());
     let status = json!({"declaredFeatures": ["Other", "RestartAllContainersOnContainerExits"]});
     let object = json!({"metadata": {"name": "a"}, "status": status});
-    let Change::Node(node) = node_change(&serde_json::from_value(object).expect("a node")) else {
+    let ClusterChange::Node(node) = node_change(&serde_json::from_value(object).expect("a node")) else {
         panic!("a node is a node");
     };
     assert!(node.features.contain(all) && !node.features.contain(users.with(all)));

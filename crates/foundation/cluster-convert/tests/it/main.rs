@@ -4,4 +4,3 @@ mod local;
 mod near;
 mod objects;
 mod pods;
-mod quantities;

@@ -1,10 +1,11 @@
 //! What pods ask of other pods.
 
-use cluster_convert::{SlimNamespace, SlimPod, namespace_change, namespace_gone, pod_change};
+use cluster_convert::{namespace_change, namespace_gone, pod_change};
 use cluster_model::{
-    Change, Neighbours, Operator, Pod, PodTerm, Requirement, Scope, Selector, SpreadConstraint,
+    ClusterChange, Neighbours, Operator, Pod, PodTerm, Requirement, Scope, Selector, SpreadConstraint,
 };
 use serde_json::{Value, json};
+use slim_objects::{SlimNamespace, SlimPod};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
@@ -16,7 +17,7 @@ fn model_pod(spec: Value) -> Pod {
         json!({"namespace": "team", "name": "p", "uid": "u", "labels": {"app": "web", "build": "7"}});
     let slim: SlimPod = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a pod");
     match pod_change(&slim) {
-        Change::Pod(pod) => pod,
+        ClusterChange::Pod(pod) => pod,
         other => panic!("a pod of ours is a pod, not {other:?}"),
     }
 }
@@ -96,7 +97,7 @@ fn a_selector_that_is_absent_means_nobody_and_an_empty_one_everybody() {
         Requirement { key: "tier".into(), operator: Operator::NotIn, values: not_in },
         Requirement { key: "old".into(), operator: Operator::DoesNotExist, values: vec![] },
     ]);
-    // Keys are merged by the API server alone, so they are not looked at.
+    // Only the API server merges keys, so they are ignored here.
     let term = json!({"topologyKey": "rack", "labelSelector": selector, "matchLabelKeys": ["build"]});
     assert_eq!(scope(&term).selector, Some(expect));
 }
@@ -155,8 +156,11 @@ fn namespaces_are_their_name_and_labels() {
     };
     let namespace = read(json!({"name": "team", "labels": {"env": "prod"}, "annotations": {"a": "b"}}));
     let labels = [("env", "prod")].into_iter().collect();
-    assert_eq!(namespace_change(&namespace), Change::Namespace { name: "team".into(), labels });
-    assert_eq!(namespace_gone(&namespace), Change::NamespaceGone("team".into()));
+    assert_eq!(namespace_change(&namespace), ClusterChange::Namespace { name: "team".into(), labels });
+    assert_eq!(namespace_gone(&namespace), ClusterChange::NamespaceGone("team".into()));
     let plain = namespace_change(&read(json!({"name": "team"})));
-    assert_eq!(plain, Change::Namespace { name: "team".into(), labels: cluster_model::LabelSet::default() });
+    assert_eq!(
+        plain,
+        ClusterChange::Namespace { name: "team".into(), labels: cluster_model::LabelSet::default() }
+    );
 }

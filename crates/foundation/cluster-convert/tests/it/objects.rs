@@ -1,16 +1,11 @@
 use std::collections::BTreeMap;
 
-use api_types::Run;
-use cluster_convert::{
-    Readable, SlimBudget, SlimNamespace, SlimNode, SlimPod, node_change, node_gone, queue_change, queue_gone,
-};
-use cluster_model::{Amounts, Change, Node, Queue, Resources, Taint, TaintEffect};
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube_core::{PartialObjectMeta, Resource};
-use serde::de::DeserializeOwned;
+use api_types::QueueSpec;
+use api_types::run::PriorityTier;
+use cluster_convert::{node_change, node_gone, queue_change, queue_gone};
+use cluster_model::{Amounts, ClusterChange, Node, Queue, Resources, Taint, TaintEffect, Tier};
 use serde_json::{Value, json};
+use slim_objects::SlimNode;
 
 fn node(metadata: &Value, spec: &Value) -> Node {
     let status = json!({
@@ -22,9 +17,9 @@ fn node(metadata: &Value, spec: &Value) -> Node {
     let slim: SlimNode =
         serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status}))
             .expect("a node");
-    assert_eq!(node_gone(&slim), Change::NodeGone(metadata["name"].as_str().expect("a name").into()));
+    assert_eq!(node_gone(&slim), ClusterChange::NodeGone(metadata["name"].as_str().expect("a name").into()));
     match node_change(&slim) {
-        Change::Node(node) => node,
+        ClusterChange::Node(node) => node,
         other => panic!("a node is a node, not {other:?}"),
     }
 }
@@ -109,80 +104,20 @@ fn a_queue_has_its_amounts_as_integers() {
         namespaces: ["a".into(), "b".into()].into(),
         ..Queue::new("nlp")
     };
-    assert_eq!(queue_change(&queue), Change::Queue(expected));
-    assert_eq!(queue_gone(&queue), Change::QueueGone("nlp".into()));
+    assert_eq!(queue_change(&queue), ClusterChange::Queue(expected));
+    assert_eq!(queue_gone(&queue), ClusterChange::QueueGone("nlp".into()));
 }
 
 #[test]
-fn slim_and_readable_kinds_are_the_clusters_own() {
-    assert_eq!(SlimPod::url_path(&(), Some("team")), "/api/v1/namespaces/team/pods");
-    assert_eq!(SlimNode::url_path(&(), None), "/api/v1/nodes");
-    assert_eq!(Readable::<Job>::url_path(&(), Some("team")), "/apis/batch/v1/namespaces/team/jobs");
-    assert!(!Readable::<Job>::metadata_api());
-    assert!(Readable::<PartialObjectMeta<Job>>::metadata_api(), "else whole objects would be sent");
-}
-
-/// Any tenant may write such a time, and one object that cannot be read keeps the whole list from being read.
-#[test]
-fn a_time_in_managed_fields_that_no_type_of_ours_can_hold_keeps_nothing_from_being_read() {
-    fn is_read<K: DeserializeOwned>(time: &str) -> bool {
-        let managed = json!({"manager": "m", "operation": "Update", "time": time});
-        let metadata = json!({"name": "a", "namespace": "team", "managedFields": [managed]});
-        serde_json::from_value::<K>(json!({ "metadata": metadata })).is_ok()
+fn tiers_have_the_same_names_and_values_in_objects_and_in_the_model() {
+    let named = PriorityTier::ALL.map(|tier| (serde_json::to_value(tier).unwrap(), tier.priority_value()));
+    let known = Tier::NAMED.map(|(name, tier)| (json!(name), tier));
+    assert_eq!(named.map(|(name, value)| (name, Tier::of(value))), known);
+    for tier in PriorityTier::ALL {
+        let spec = QueueSpec { highest_priority: Some(tier), ..QueueSpec::default() };
+        let ClusterChange::Queue(queue) = queue_change(&api_types::Queue::new("nlp", spec)) else {
+            panic!("a queue");
+        };
+        assert_eq!(queue.highest_tier, Some(Tier::of(tier.priority_value())));
     }
-    let (last, too_late) = ("9999-12-30T22:00:00Z", "9999-12-31T23:59:59Z");
-    assert!(is_read::<PodDisruptionBudget>(last));
-    assert!(!is_read::<PodDisruptionBudget>(too_late), "else this test says nothing");
-    assert!(is_read::<SlimBudget>(too_late));
-    assert!(is_read::<SlimPod>(too_late));
-    assert!(is_read::<SlimNode>(too_late));
-    assert!(is_read::<SlimNamespace>(too_late));
-}
-
-#[test]
-fn a_run_and_bare_metadata_with_such_a_time_are_read_with_all_the_rest() {
-    let managed = json!({"manager": "m", "operation": "Update", "time": "9999-12-31T23:59:59Z"});
-    let labels = json!({"managedFields": "a label"});
-    let mut run = json!({
-        "metadata": {"name": "train", "namespace": "team", "labels": labels, "managedFields": [managed]},
-        "spec": {"members": 2, "image": "i", "command": ["c"]},
-    });
-    assert!(serde_json::from_value::<Run>(run.clone()).is_err(), "else this test says nothing");
-    let Readable(read) = serde_json::from_value::<Readable<Run>>(run.clone()).expect("a run");
-    let bare = serde_json::from_value::<Readable<PartialObjectMeta<Pod>>>(run.clone()).expect("metadata");
-    assert_eq!(bare.meta(), &read.metadata);
-    run["metadata"].as_object_mut().expect("metadata").remove("managedFields");
-    assert_eq!(read.metadata, serde_json::from_value::<Run>(run.clone()).expect("a run").metadata);
-    assert_eq!(read.spec, serde_json::from_value::<Run>(run).expect("a run").spec);
-}
-
-/// Kubernetes looks at the labels and annotations of a template, and keeps the rest of its metadata as it is written.
-#[test]
-fn a_job_with_such_times_in_its_template_is_read_too() {
-    let time = "9999-12-31T23:59:59Z";
-    let managed = json!([{"manager": "m", "operation": "Update", "time": time}]);
-    for template in [json!({"managedFields": managed}), json!({"creationTimestamp": time})] {
-        let job = json!({
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": "train-1", "namespace": "team", "managedFields": managed},
-            "spec": {"suspend": true, "template": {"metadata": template, "spec": {"containers": []}}},
-        });
-        let Readable(read) = serde_json::from_value::<Readable<Job>>(job).expect("a job");
-        assert_eq!(read.metadata.name.as_deref(), Some("train-1"));
-        let spec = read.spec.expect("a spec");
-        assert_eq!(spec.suspend, Some(true));
-        assert!(spec.template.spec.is_some());
-    }
-}
-
-#[test]
-fn managed_fields_that_are_too_deep_for_a_tree_of_json_keep_nothing_from_being_read() {
-    let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(200), "}".repeat(200));
-    let metadata = format!(r#"{{"name":"a","managedFields":[{{"manager":"m","fieldsV1":{deep}}}]}}"#);
-    let job = format!(r#"{{"metadata":{metadata},"spec":{{"template":{{"metadata":{metadata}}}}}}}"#);
-    assert!(serde_json::from_str::<Job>(&job).is_err(), "else this test says nothing");
-    let Readable(read) = serde_json::from_str::<Readable<Job>>(&job).expect("a job");
-    assert_eq!(read.metadata.name.as_deref(), Some("a"));
-    assert!(serde_json::from_str::<SlimPod>(&job).is_ok());
 }

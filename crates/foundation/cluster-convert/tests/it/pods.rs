@@ -1,7 +1,8 @@
 use api_types::names;
-use cluster_convert::{SlimPod, bound_at, member_index, pod_change};
-use cluster_model::{Change, GangKey, Pod, PodKey, Resources, TaintEffect, Toleration};
+use cluster_convert::pod_change;
+use cluster_model::{ClusterChange, GangKey, Pod, PodKey, Resources, TaintEffect, Toleration};
 use serde_json::{Value, json};
+use slim_objects::{SlimPod, bound_at, member_index};
 
 fn read(value: Value) -> SlimPod {
     serde_json::from_value(value).expect("it has the form of a pod")
@@ -12,7 +13,7 @@ fn model_pod(mut spec: Value) -> Pod {
     spec.as_object_mut().expect("an object").entry("schedulerName").or_insert("warpyard".into());
     let metadata = json!({"namespace": "team", "name": "p", "uid": "u"});
     match pod_change(&read(json!({"metadata": metadata, "spec": spec}))) {
-        Change::Pod(pod) => pod,
+        ClusterChange::Pod(pod) => pod,
         other => panic!("a pod of ours is a pod, not {other:?}"),
     }
 }
@@ -72,7 +73,7 @@ fn a_full_pod_is_read_for_the_scheduler_and_the_controllers() {
             GangKey::new("team-nlp", "train-1"),
         )
     };
-    assert_eq!(pod_change(&slim), Change::Pod(expected));
+    assert_eq!(pod_change(&slim), ClusterChange::Pod(expected));
 }
 
 #[test]
@@ -84,9 +85,9 @@ fn a_pod_counts_from_its_node_until_it_ends() {
             "status": {"phase": phase, "conditions": null},
         }));
         let change = pod_change(&pod);
-        assert_eq!(matches!(change, Change::Pod(_)), counts, "{scheduler} {node:?} {phase}");
+        assert_eq!(matches!(change, ClusterChange::Pod(_)), counts, "{scheduler} {node:?} {phase}");
         if !counts {
-            assert_eq!(change, Change::PodGone(PodKey::new("team", "p", "u")));
+            assert_eq!(change, ClusterChange::PodGone(PodKey::new("team", "p", "u")));
         }
     };
     check("warpyard", None, "Pending", true);
@@ -120,7 +121,7 @@ fn requests_are_what_the_pod_holds_at_the_most() {
     check(json!({"containers": both}), 1500, 3);
     // An init container runs alone; the largest counts.
     check(json!({"containers": both, "initContainers": [container("1", "4"), container("2", "0")]}), 2000, 4);
-    // A sidecar runs beside the containers, and beside init containers that come after it.
+    // A sidecar runs together with the containers, and with init containers that come after it.
     check(json!({"containers": both, "initContainers": [sidecar("1")]}), 2500, 3);
     check(json!({"containers": both, "initContainers": [sidecar("1"), container("3", "0")]}), 4000, 3);
     check(json!({"containers": both, "initContainers": [container("3", "0"), sidecar("1")]}), 3000, 3);
@@ -171,7 +172,7 @@ fn what_we_cannot_honour_is_named() {
 fn a_gang_size_that_is_no_number_is_named() {
     for size in ["0", "-1", "four", "99999999999"] {
         let metadata = json!({"namespace": "team", "name": "p", "uid": "u", "annotations": {"warpyard.dev/gang-size": size}});
-        let Change::Pod(pod) =
+        let ClusterChange::Pod(pod) =
             pod_change(&read(json!({"metadata": metadata, "spec": {"schedulerName": "warpyard"}})))
         else {
             panic!("a pod of ours is a pod");
@@ -205,7 +206,7 @@ fn a_pod_comes_back_if_it_has_a_controller() {
     let comes_back = |owners: Value| {
         let metadata = json!({"namespace": "team", "name": "p", "uid": "u", "ownerReferences": owners});
         match pod_change(&read(json!({"metadata": metadata, "spec": {"schedulerName": "warpyard"}}))) {
-            Change::Pod(pod) => pod.comes_back,
+            ClusterChange::Pod(pod) => pod.comes_back,
             other => panic!("a pod of ours is a pod, not {other:?}"),
         }
     };
@@ -224,7 +225,7 @@ fn who_makes_a_pod_anew_is_kept_where_its_next_life_has_no_index() {
         let owners = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "set", "controller": true}]);
         let metadata = json!({"namespace": "team", "name": "p", "uid": "u", "ownerReferences": owners, "annotations": annotations});
         match pod_change(&read(json!({"metadata": metadata, "spec": {"schedulerName": "warpyard"}}))) {
-            Change::Pod(pod) => pod.controller,
+            ClusterChange::Pod(pod) => pod.controller,
             other => panic!("a pod of ours is a pod, not {other:?}"),
         }
     };

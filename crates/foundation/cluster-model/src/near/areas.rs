@@ -1,7 +1,8 @@
 //! Areas: the nodes on which pods are counted, by the value of one label.
 //!
-//! Pods that ask for the same key under the same conditions share an area, so there are few, however many groups of pods
-//! there are, and no more than `bounds.rs` says. A node that changes costs one step for each area; a new area costs one look at each node.
+//! Pods that ask for the same key under the same conditions share an area. So there are few areas, with any number of
+//! groups of pods, and no more than `bounds.rs` says. A node that changes costs one step for each area; a new area
+//! costs one look at each node.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ impl AreaKey {
     }
 }
 
-/// Which nodes a pod that spreads with others looks at.
+/// Which nodes count for a pod that spreads with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Inclusion {
     /// Labels that nodes must have; those of the pod's selector, if that is honoured.
@@ -70,9 +71,9 @@ pub(crate) type AreaId = u32;
 /// The number of a value of the area's label.
 pub(crate) type ValueId = u32;
 
-/// Where a node lies in an area.
+/// Where a node is in an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct NodeInArea {
     pub value: ValueId,
     /// Whether pods on it count.
     pub counts: bool,
@@ -83,10 +84,10 @@ pub(crate) struct Area {
     what: Arc<AreaKey>,
     users: u32,
     /// By the node's number; none if it lacks the label or is not there.
-    spots: Vec<Option<Spot>>,
+    spots: Vec<Option<NodeInArea>>,
     values: Slots<Value>,
     by_text: HashMap<Arc<str>, ValueId>,
-    /// Values that at least one node has that counts.
+    /// Values that at least one node that counts has.
     domains: usize,
 }
 
@@ -98,8 +99,8 @@ struct Value {
 }
 
 impl Area {
-    /// Where a node lies, if it has the label.
-    pub fn spot(&self, node: NodeId) -> Option<Spot> {
+    /// Where a node is, if it has the label.
+    pub fn spot(&self, node: NodeId) -> Option<NodeInArea> {
         self.spots.get(node.0 as usize).copied().flatten()
     }
 
@@ -131,7 +132,7 @@ impl Area {
         let Some((node, text)) = node.and_then(|node| Some((node, node.labels.get(&self.what.key)?))) else {
             return;
         };
-        let spot = Spot { value: self.value(text), counts: self.what.counts(node) };
+        let spot = NodeInArea { value: self.value(text), counts: self.what.counts(node) };
         let value = self.values.get_mut(spot.value);
         value.nodes += 1;
         value.nodes_counted += u32::from(spot.counts);
@@ -142,7 +143,7 @@ impl Area {
         self.spots[index] = Some(spot);
     }
 
-    fn leave(&mut self, spot: Spot) {
+    fn leave(&mut self, spot: NodeInArea) {
         let value = self.values.get_mut(spot.value);
         value.nodes -= 1;
         value.nodes_counted -= u32::from(spot.counts);
@@ -190,7 +191,7 @@ impl Areas {
         self.narrow
     }
 
-    /// Somebody counts in an area, which is made from all nodes if it is new.
+    /// Something counts in an area, which is made from all nodes if it is new.
     pub fn enter<'a>(
         &mut self,
         what: AreaKey,
@@ -228,7 +229,7 @@ impl Areas {
         }
     }
 
-    /// A node is new, different or gone. No pod on it may be counted meanwhile.
+    /// A node is new, different or gone. No pod on it may be counted at that time.
     pub fn set_node(&mut self, id: NodeId, node: Option<&Node>) {
         for area in self.ids.values() {
             self.all.get_mut(*area).set_node(id, node);

@@ -1,39 +1,31 @@
-//! How much is counted at a time: users write rules on other pods, and each new one costs.
+//! How much is counted at a time: users write rules about other pods, and each new rule costs.
 //!
 //! | What | costs | at most |
 //! |---|---|---|
 //! | a narrow area, at 5,000 nodes | 40 kB for the nodes, 400 kB more if each is a domain of its own | 256: 10 to 110 MB |
-//! | a tally that no label leads to, at 50,000 pods | 12 bytes for each pod it means, a look for each that comes | 512: 300 MB |
+//! | a tally that no label leads to, at 50,000 pods | 12 bytes for each pod it selects, a look at each new pod | 512: 300 MB |
 //!
-//! Areas that are not narrow are no more than nodes have labels: one of a label that no node has is empty.
+//! There are no more wide areas than nodes have labels: an area of a label that no node has is empty.
 //!
-//! A pod of ours that waits and asks for more is not counted, and waits until others that ask for something are gone. Who
-//! has a node, or is not ours, always counts: what it keeps away must be kept away.
+//! If a waiting pod of ours asks for more, it is not counted, and waits until others that ask for something are gone.
+//! A pod that has a node, or is not ours, always counts: what it keeps away must be kept away.
 
 use super::neighbours::Neighbours;
 use super::tally::{TallyId, TallyKey};
 use super::{Near, own};
 use crate::nodes::Nodes;
 use crate::objects::Pod;
-use crate::pods::{PodId, PodState};
+use crate::pods::PodState;
 use crate::slots::Slots;
-use crate::state::ClusterState;
 
-/// Areas that not all nodes with a label belong to.
+/// Areas to which not all nodes with a label belong.
 const NARROW_AREAS_MAX: usize = 256;
 
-/// Tallies that each pod is looked at for. Two for each namespace with pods that want nodes for themselves.
+/// Tallies for which each pod is examined. Two for each namespace with pods that want nodes for themselves.
 const LEADERLESS_MAX: usize = 512;
 
-impl ClusterState {
-    /// Whether a pod that waits asks for more of other pods than is counted at a time: where it may go is not known then.
-    pub fn asks_too_much(&self, pod: PodId) -> bool {
-        self.near.beyond.contains(&pod)
-    }
-}
-
 impl Near {
-    /// Whether what a pod asks for is too much beside what others ask for.
+    /// Whether a pod asks for too much, given what others ask for.
     pub(super) fn is_beyond(&self, pod: &Pod, asks: &Neighbours) -> bool {
         if !pod.ours || pod.node.is_some() {
             return false;
@@ -60,7 +52,7 @@ impl Near {
         (self.areas.narrow(), self.leading.leaderless())
     }
 
-    /// Counts pods that asked for too much, as far as there is room for what they ask now.
+    /// Counts pods that asked for too much, if there is room now for what they ask.
     pub(super) fn count_beyond(&mut self, pods: &Slots<PodState>, nodes: &Nodes) {
         for id in self.beyond.clone() {
             let state = pods.get(id.0);

@@ -36,7 +36,7 @@ impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for LabelSet {
     }
 }
 
-/// Which labels are meant: all of the requirements hold. Without any, everything is meant.
+/// Which labels are selected: all of the requirements hold. Without any, everything is selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -49,7 +49,7 @@ pub struct Requirement {
     pub key: Arc<str>,
     /// How it is compared.
     pub operator: Operator,
-    /// With what; none for the operators that only ask whether there is such a label.
+    /// With which values; none for the operators that only ask whether there is such a label.
     pub values: Vec<Arc<str>>,
 }
 
@@ -89,17 +89,18 @@ impl Selector {
         &self.requirements
     }
 
-    /// Whether everything is meant.
+    /// Whether everything is selected.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether these labels are meant.
+    /// Whether these labels are selected.
     pub fn matches(&self, labels: &LabelSet) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// A label that whatever is meant has with one of few values: the fewest, then the first by key.
+    /// A label that every selected pod has with one of few values: the one with the fewest values, then the first by
+    /// key.
     pub(crate) fn leading(&self) -> Option<&Requirement> {
         let among = self.requirements.iter().filter(|it| it.operator == Operator::In);
         among.min_by_key(|it| it.values.len())

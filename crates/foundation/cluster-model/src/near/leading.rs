@@ -1,7 +1,7 @@
 //! Which tallies a pod may be counted in, and which pods a tally may count, found by a label that decides.
 //!
-//! A tally is listed under each value of one label that all its pods have; pods are listed by the labels that lead some
-//! tally, and by no others. So a pod that comes looks at a few tallies, and a tally that comes at a few pods.
+//! A tally is listed under each value of one label that all its pods have. Pods are listed by the labels that lead
+//! some tally, and by no others. So a new pod looks at a few tallies, and a new tally at a few pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Leading {
         }
     }
 
-    /// Lists a tally, and gives the pods that it may count.
+    /// Lists a tally, and returns the pods that it may count.
     pub fn add_tally(
         &mut self,
         id: TallyId,

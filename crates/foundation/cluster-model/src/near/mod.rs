@@ -1,11 +1,12 @@
-//! Who is near whom: what pods ask of other pods, counted so that a node is judged without a look at its pods.
+//! Which pods are near which: what pods ask of other pods, counted so that a node is judged without a look at its
+//! pods.
 //!
 //! ```text
-//!   Neighbours of a pod ──► tallies   pods wanted, avoided, avoiding or alike, by domain        tally.rs
-//!                              └─► areas   which node lies in which domain of a label, and counts     areas.rs
+//!   Neighbours of a pod ──► tallies   pods wanted, avoided, avoiding or alike, by domain              tally.rs
+//!                              └─► areas   which node is in which domain of a label, and counts       areas.rs
 //!   labels of a pod ─────► leading ──► the tallies that it counts in, found by a label that decides   leading.rs
-//!   may a pod go to a node? ──► its own tallies, and those of pods that keep it away            refusal.rs
-//!   too much for all of it to be counted? ──► some wait                                         bounds.rs
+//!   may a pod go to a node? ──► its own tallies, and those of pods that keep it away                  refusal.rs
+//!   too much to count all of it? ──► some pods wait                                                   bounds.rs
 //! ```
 //!
 //! A tally is there as long as some pod asks for it, whether that pod has a node or not. Pods enter and leave tallies as
@@ -15,10 +16,14 @@
 
 mod areas;
 mod bounds;
+mod door;
 mod label_set;
 mod leading;
 mod neighbours;
 mod refusal;
+mod refused;
+mod rule;
+mod scope;
 mod tally;
 mod texts;
 
@@ -36,7 +41,8 @@ use crate::slots::Slots;
 
 pub use self::label_set::{LabelSet, Operator, Requirement, Selector};
 pub use self::neighbours::{Neighbours, PodTerm, Scope, SpreadConstraint};
-pub use self::refusal::{Apart, NearRefusal, NearRule};
+pub use self::refused::{Apart, NearRefusal};
+pub use self::rule::NearRule;
 
 /// Everything that is counted of neighbours.
 #[derive(Clone, Debug, Default)]
@@ -45,24 +51,24 @@ pub(crate) struct Near {
     ids: HashMap<Arc<TallyKey>, TallyId>,
     areas: Areas,
     leading: Leading,
-    /// What each pod has to do with tallies, by its number; most have nothing.
+    /// How each pod relates to tallies, by its number; most do not.
     of_pod: Vec<Option<Box<OfPod>>>,
     /// Labels of the namespaces that are there.
     namespaces: BTreeMap<Arc<str>, LabelSet>,
     texts: Texts,
-    /// Tallies that nobody asked for at some moment of this change.
+    /// Tallies that no pod asked for at some moment of this change.
     unused: Vec<TallyId>,
-    /// Pods that wait and ask for more than is counted at a time.
+    /// Waiting pods that ask for more than is counted at a time.
     beyond: BTreeSet<PodId>,
 }
 
-/// What a pod has to do with tallies.
+/// How a pod relates to tallies.
 #[derive(Clone, Debug, Default)]
 struct OfPod {
     /// Tallies that count it.
     counted_in: Vec<TallyId>,
-    /// Tallies of pods that keep it away, by what they are: the first that refuses is told as the reason, and must not
-    /// depend on who came first.
+    /// Tallies of pods that keep it away, sorted by what they are: the first that refuses is given as the reason, and
+    /// must not depend on which came first.
     avoided_by: Vec<TallyId>,
     own: Own,
 }
@@ -70,10 +76,10 @@ struct OfPod {
 /// Tallies that a pod asks for.
 #[derive(Clone, Debug, Default)]
 struct Own {
-    /// One for each label by which somebody must be near.
+    /// One for each label by which some pod must be near.
     wanted: Vec<TallyId>,
     avoided: Vec<TallyId>,
-    /// It is counted in these itself.
+    /// The pod itself is counted in these.
     avoiding: Vec<TallyId>,
     spread: Vec<OwnSpread>,
 }
@@ -81,7 +87,7 @@ struct Own {
 #[derive(Clone, Copy, Debug)]
 struct OwnSpread {
     tally: TallyId,
-    /// One if the pod is of those that it spreads with.
+    /// One if the pod is among those that it spreads with.
     itself: u32,
     skew_max: u32,
     domains_min: u32,
@@ -105,7 +111,7 @@ impl Own {
 }
 
 impl Near {
-    /// Lets a pod that comes share what others have too. To be called before [`Self::enter`].
+    /// Lets a new pod share what others have too. Call it before [`Self::enter`].
     pub fn share(&mut self, pod: &mut Pod) {
         self.texts.enter(pod);
     }
@@ -127,7 +133,7 @@ impl Near {
         }
     }
 
-    /// A pod that counts on no node any more is gone.
+    /// A pod that does not count on any node is gone.
     pub fn leave(&mut self, id: PodId, state: &PodState) {
         self.beyond.remove(&id);
         self.leading.remove_pod(id, state);
@@ -145,7 +151,8 @@ impl Near {
         }
     }
 
-    /// Forgets tallies that nobody asks for: at the end of a change, because a pod that changes leaves and comes back.
+    /// Forgets tallies that no pod asks for. Done at the end of a change, because a pod that changes leaves and comes
+    /// back.
     pub fn sweep(&mut self, pods: &Slots<PodState>, nodes: &Nodes) {
         let before = self.bounded();
         for id in std::mem::take(&mut self.unused) {
@@ -165,7 +172,7 @@ impl Near {
         }
     }
 
-    /// Counts a pod on the node where it is, or no more.
+    /// Counts a pod on its node, or stops counting it.
     pub fn count(&mut self, id: PodId, state: &PodState, add: bool) {
         let of_pod = self.of_pod.get(id.0 as usize).and_then(Option::as_ref);
         let (Some(of_pod), Some(node)) = (of_pod, state.at) else { return };
@@ -178,7 +185,7 @@ impl Near {
         }
     }
 
-    /// Whether a node that changes so may matter here.
+    /// Whether this change of a node may matter here.
     pub fn looks_at(&self, old: Option<&Node>, new: Option<&Node>) -> bool {
         let is_same = match (old, new) {
             (Some(old), Some(new)) => old.labels == new.labels && old.taints == new.taints,
@@ -188,7 +195,7 @@ impl Near {
         !self.areas.is_empty() && !is_same
     }
 
-    /// A node is new, different or gone. No pod on it may be counted meanwhile.
+    /// A node is new, different or gone. No pod on it may be counted at that time.
     pub fn set_node(&mut self, id: NodeId, node: Option<&Node>) {
         self.areas.set_node(id, node);
     }
@@ -203,7 +210,7 @@ impl Near {
         self.namespaces.iter()
     }
 
-    /// A namespace with these pods is there with these labels, or with `None` is not there.
+    /// A namespace with these pods has these labels, or with `None` is not there.
     pub fn set_namespace(
         &mut self,
         name: &Arc<str>,
@@ -230,7 +237,7 @@ impl Near {
         }
     }
 
-    /// Lists a pod in a tally, if it is meant; it counts there at once if it has a node.
+    /// Lists a pod in a tally, if the tally selects it. The pod counts there at once if it has a node.
     fn mean(&mut self, id: TallyId, pod: PodId, pods: &Slots<PodState>) {
         let state = pods.get(pod.0);
         let tally = self.tallies.get_mut(id.0);
@@ -255,7 +262,7 @@ impl Near {
         self.entry(pod).avoided_by.insert(at, id);
     }
 
-    /// A pod has nothing to do with a tally any more, and does not count in it.
+    /// Removes a pod from a tally, and from its count.
     fn unlist(&mut self, pod: PodId, tally: TallyId) {
         let Some(slot) = self.of_pod.get_mut(pod.0 as usize) else { return };
         if let Some(of_pod) = slot {
@@ -275,7 +282,7 @@ impl Near {
         self.of_pod[index].get_or_insert_default()
     }
 
-    /// The tallies that a pod asks for, made where they are missing.
+    /// The tallies that a pod asks for, created if they are missing.
     fn ask(&mut self, pod: &Pod, asks: &Neighbours, pods: &Slots<PodState>, nodes: &Nodes) -> Own {
         own(pod, asks, |what| self.enter_tally(what, pods, nodes))
     }
@@ -314,7 +321,7 @@ impl Near {
     }
 }
 
-/// The tallies that a pod asks for, each got from what it is.
+/// The tallies that a pod asks for, each created from its key.
 fn own(pod: &Pod, asks: &Neighbours, mut enter: impl FnMut(TallyKey) -> TallyId) -> Own {
     let mut own = Own::default();
     let mut ask = |who: Who, area: AreaKey| enter(TallyKey { who, area });
@@ -365,9 +372,9 @@ fn spread_area(pod: &Pod, asks: &Neighbours, constraint: &SpreadConstraint) -> A
 pub struct TallyDump {
     /// How many pods ask for it.
     pub users: u32,
-    /// The pods that are meant.
+    /// The pods that it selects.
     pub meant: BTreeSet<String>,
-    /// How many count in each domain that has any.
+    /// How many pods count in each domain that has any.
     pub pods: BTreeMap<Arc<str>, u32>,
     /// The domains that count.
     pub domains: BTreeSet<Arc<str>>,

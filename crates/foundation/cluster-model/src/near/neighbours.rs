@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::label_set::{LabelSet, Selector};
-use crate::objects::Pod;
+use super::label_set::Selector;
 
 /// What a pod asks of other pods. Hard rules only: preferences rank nodes elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Neighbours {
-    /// Pods that must be near: one pod that all of the terms mean, for each term in the same domain of its key.
+    /// Pods that must be near: one pod that all of the terms select, for each term in the same domain of its key.
     pub affinity: Vec<PodTerm>,
     /// Pods that must not be near.
     pub anti_affinity: Vec<PodTerm>,
-    /// Over which domains pods alike are spread.
+    /// Over which domains similar pods are spread.
     pub spread: Vec<SpreadConstraint>,
 }
 
@@ -25,7 +24,7 @@ impl Neighbours {
         self.affinity.is_empty() && self.anti_affinity.is_empty() && self.spread.is_empty()
     }
 
-    /// Whether others that come may make room: then what found no room may find it though nobody left.
+    /// Whether new pods may help: then a gang that found no nodes may find some although nothing left.
     pub fn is_helped_by_others(&self) -> bool {
         !self.affinity.is_empty() || !self.spread.is_empty()
     }
@@ -40,10 +39,10 @@ pub struct PodTerm {
     pub topology_key: Arc<str>,
 }
 
-/// Which pods a term means.
+/// Which pods a term selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Scope {
-    /// By their labels; without it no pod is meant.
+    /// By their labels; without it, no pod is selected.
     pub selector: Option<Selector>,
     /// By their namespace, which is one of these …
     pub namespaces: BTreeSet<Arc<str>>,
@@ -56,58 +55,28 @@ impl Scope {
     pub fn within(namespace: impl Into<Arc<str>>, selector: Selector) -> Self {
         Self { selector: Some(selector), namespaces: [namespace.into()].into(), namespace_selector: None }
     }
-
-    /// Whether it means a pod, for the pod that asks and is to be placed. `namespace` are the labels of the other pod's
-    /// namespace, if that is known.
-    ///
-    /// kube-scheduler lists the namespaces that the selector means, and then asks the selector once more, about no labels
-    /// at all: a selector that these satisfy (as `NotIn` and `DoesNotExist` do) means every namespace. We say the same.
-    pub fn means(&self, pod: &Pod, namespace: Option<&LabelSet>) -> bool {
-        let by_selector = || {
-            self.namespace_selector.as_ref().is_some_and(|selector| {
-                namespace.is_some_and(|labels| selector.matches(labels))
-                    || selector.matches(&LabelSet::default())
-            })
-        };
-        (self.namespaces.contains(&pod.key.namespace) || by_selector()) && self.has_labels(pod)
-    }
-
-    /// Whether it means a pod that is to be placed, for a pod that is there and keeps others away. A namespace that is not
-    /// known has no labels.
-    pub fn shuns(&self, pod: &Pod, namespace: Option<&LabelSet>) -> bool {
-        let by_selector = || {
-            let none = LabelSet::default();
-            let labels = namespace.unwrap_or(&none);
-            self.namespace_selector.as_ref().is_some_and(|selector| selector.matches(labels))
-        };
-        (self.namespaces.contains(&pod.key.namespace) || by_selector()) && self.has_labels(pod)
-    }
-
-    fn has_labels(&self, pod: &Pod) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
-    }
 }
 
-/// Pods alike are spread over the domains of a key: none has more than `skew_max` more than another one.
+/// Similar pods are spread over the domains of a key: no domain has over `skew_max` more than another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SpreadConstraint {
     /// Nodes with the same value of this label are one domain.
     pub topology_key: Arc<str>,
     /// The most that two domains may differ by.
     pub skew_max: u32,
-    /// Which pods of the same namespace count; without it none does. Of one without requirements neither, but the pod
+    /// Which pods of the same namespace count; without it, none. A selector without requirements counts only the pod
     /// itself.
     pub selector: Option<Selector>,
-    /// If there are fewer domains than this, an empty one is thought beside them.
+    /// If there are fewer domains than this, one more empty domain is assumed.
     pub domains_min: u32,
-    /// Whether only nodes count that the pod's node selector and node affinity admit.
+    /// Whether only nodes that the pod's node selector and node affinity admit count.
     pub honours_node_affinity: bool,
-    /// Whether only nodes count whose taints the pod tolerates.
+    /// Whether only nodes whose taints the pod tolerates count.
     pub honours_node_taints: bool,
 }
 
 impl SpreadConstraint {
-    /// Over a key, with what Kubernetes takes where nothing is said.
+    /// Over a key, with Kubernetes' defaults.
     pub fn new(topology_key: impl Into<Arc<str>>, skew_max: u32, selector: Selector) -> Self {
         Self {
             topology_key: topology_key.into(),

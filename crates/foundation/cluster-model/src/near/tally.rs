@@ -19,24 +19,24 @@ pub(crate) struct TallyKey {
 /// Which pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Who {
-    /// Pods that each of these means: somebody wants one of them near.
+    /// Pods that each of these selects: some pod wants one of them near.
     Wanted(Vec<Scope>),
-    /// Pods that this means: somebody must not be near them.
+    /// Pods that this selects: some pod must not be near them.
     Avoided(Scope),
-    /// Pods that keep away those whom this means.
+    /// Pods that keep away the pods that this selects.
     Avoiding(Scope),
-    /// Pods of a namespace that somebody spreads with.
+    /// Pods of a namespace that some pod spreads with.
     Alike(Arc<str>, Option<Selector>),
 }
 
 impl Who {
-    /// Whether a pod is one of those that the term means. `namespace` are the labels of its namespace.
+    /// Whether the term selects a pod. `namespace` has the labels of its namespace.
     pub fn means(&self, pod: &Pod, namespace: Option<&LabelSet>) -> bool {
         match self {
             Self::Wanted(scopes) => scopes.iter().all(|scope| scope.means(pod, namespace)),
             Self::Avoided(scope) => scope.means(pod, namespace),
             Self::Avoiding(scope) => scope.shuns(pod, namespace),
-            // A selector without requirements counts nobody, as in kube-scheduler.
+            // A selector without requirements counts no pod, as in kube-scheduler.
             Self::Alike(namespace, Some(selector)) => {
                 pod.key.namespace == *namespace && !selector.is_everything() && selector.matches(&pod.labels)
             }
@@ -44,13 +44,13 @@ impl Who {
         }
     }
 
-    /// Whether those that are counted are those who ask, not those who are meant.
+    /// Whether it counts the pods that ask, and not those that are selected.
     pub fn counts_askers(&self) -> bool {
         matches!(self, Self::Avoiding(_))
     }
 
-    /// Whether a pod that has a node, or for which one is held, counts. What must be kept apart reckons with those who
-    /// will come; nobody can lean on them.
+    /// Whether a pod that has a node, or for which one is held, counts. A pod that must be kept apart from others
+    /// avoids held pods too; a pod that needs others near cannot rely on them.
     pub fn counts(&self, pod: &PodState) -> bool {
         let is_there = pod.place() != Some(Place::Held);
         match self {
@@ -60,12 +60,12 @@ impl Who {
         }
     }
 
-    /// Whether labels of namespaces decide who is meant.
+    /// Whether the labels of namespaces decide which pods are selected.
     pub fn looks_at_namespaces(&self) -> bool {
         self.scopes().iter().any(|scope| scope.namespace_selector.is_some())
     }
 
-    /// A label that all who are meant have, with one of few values.
+    /// A label that all selected pods have, with one of few values.
     pub fn leading(&self) -> Option<&Requirement> {
         let alike = match self {
             Self::Alike(_, selector) => selector.as_ref(),
@@ -84,7 +84,7 @@ impl Who {
     }
 }
 
-/// A tally's number. It is good until the next change is applied.
+/// A tally's number. It is valid until the next change is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TallyId(pub u32);
 
@@ -95,16 +95,16 @@ pub(crate) struct Tally {
     pub area: AreaId,
     /// Pods that ask for it.
     pub users: u32,
-    /// Pods that are meant, wherever they are.
+    /// Pods that are selected, wherever they are.
     pub meant: BTreeSet<PodId>,
     /// How many there are in each domain that has any.
     by_value: BTreeMap<ValueId, u32>,
-    /// How many domains have so many.
+    /// How many domains have each of these counts.
     by_count: BTreeMap<u32, usize>,
 }
 
 impl Tally {
-    /// For one pod that asks.
+    /// For the one pod that asks.
     pub fn new(what: Arc<TallyKey>, area: AreaId) -> Self {
         let (by_value, by_count) = (BTreeMap::new(), BTreeMap::new());
         Self { what, area, users: 1, meant: BTreeSet::new(), by_value, by_count }
@@ -120,7 +120,7 @@ impl Tally {
         self.by_value.is_empty()
     }
 
-    /// The fewest in any of so many domains.
+    /// The fewest in any domain, if there are this many domains.
     pub fn fewest(&self, domains: usize) -> u32 {
         if self.by_value.len() < domains {
             return 0;

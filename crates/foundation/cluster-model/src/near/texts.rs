@@ -16,7 +16,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// Lets a pod that comes share what others have too.
+    /// Lets a new pod share what others have too.
     pub fn enter(&mut self, pod: &mut Pod) {
         let shared = |text: &Arc<str>, texts: &mut HashMap<_, _>| share(texts, text);
         pod.labels = pod

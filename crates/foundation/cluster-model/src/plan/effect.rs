@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{EvictionRule, GangPlacement, Hold};
+use super::decided::{EvictionRule, GangPlacement, Hold};
 use crate::names::{GangKey, NodeName, PodKey};
 
-/// One thing to do. Each is safe to repeat, and names by UID what it is about.
+/// One thing to do. Each is safe to repeat, and names its objects by UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Write the object that says what is held for a gang. It replaces an earlier one of the same gang.
+    /// Write the Hold of a gang. It replaces an earlier one of the same gang.
     WriteHold(HoldRecord),
-    /// Delete that object.
+    /// Delete the Hold of a gang.
     DeleteHold {
         /// The gang that it was for.
         gang: GangKey,
@@ -28,9 +28,9 @@ pub enum Effect {
     Bind(GangPlacement),
 }
 
-/// What a committed plan asks for, and what of the plan did not fit.
+/// What a committed plan asks for, and which parts of it did not fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "nobody does what is not sent"]
+#[must_use = "effects that are not sent are never carried out"]
 pub struct Committed {
     /// What is to be done, in this order.
     pub effects: Vec<Effect>,
@@ -48,37 +48,61 @@ impl Committed {
     }
 }
 
-/// A gang that is told to leave, whole.
+/// A whole gang that is told to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvictRequest {
     /// The gang.
     pub gang: GangKey,
     /// Its pods that have a node and do not leave yet.
     pub pods: Vec<PodKey>,
-    /// What it leaves for.
+    /// Why it leaves.
     pub cause: EvictCause,
 }
 
-/// What a gang leaves for. `Display` is a sentence for people.
+impl EvictRequest {
+    /// Why, as the gang's owner may read it: a claimant of another namespace has no name there.
+    pub fn told(&self) -> String {
+        match &self.cause {
+            EvictCause::Claim { claimant, rule, .. } if claimant.namespace != self.gang.namespace => {
+                makes_room(*rule, "a gang of another namespace")
+            }
+            cause => cause.to_string(),
+        }
+    }
+}
+
+fn makes_room(rule: EvictionRule, claimant: &str) -> String {
+    match rule {
+        EvictionRule::Priority => format!("gives way for {claimant}, which has a higher priority"),
+        EvictionRule::Reclaim => format!("gives way for {claimant}, whose queue takes back its quota"),
+        EvictionRule::ExpectedWork => {
+            format!("gives way for {claimant}, which is expected to end long before it")
+        }
+        EvictionRule::Consolidation => format!("moves, so that {claimant} finds nodes in one piece"),
+    }
+}
+
+/// Why a gang leaves. `Display` is a sentence for the operator's log; [`EvictRequest::told`] is the one for the gang's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictCause {
-    /// Another gang gets its room.
+    /// Another gang gets its nodes.
     Claim {
         /// That gang.
         claimant: GangKey,
         /// By which rule.
         rule: EvictionRule,
-        /// Gangs whose Holds, each with its expiry, must be written before. If one of them is deleted first, the gang stays.
+        /// Gangs whose Holds, each with its expiry, must be written first. If one of them is deleted before that, the
+        /// gang stays.
         after: Vec<(GangKey, Timestamp)>,
     },
-    /// It cannot go on as it is. No room depends on it, so there is no Hold.
+    /// It cannot go on as it is. No gang waits for its nodes, so there is no Hold.
     Unwind {
         /// Why, in a sentence.
         why: String,
         /// Whether it stays if one of its pods has started.
         unless_started: bool,
     },
-    /// It goes on elsewhere, where it costs less. No room depends on it, so there is no Hold.
+    /// It goes on elsewhere, where it costs less. No gang waits for its nodes, so there is no Hold.
     Move {
         /// Why that pays, in a sentence.
         why: String,
@@ -88,17 +112,8 @@ pub enum EvictCause {
 impl fmt::Display for EvictCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Claim { claimant, rule: EvictionRule::Priority, .. } => {
-                write!(f, "gives way for gang {claimant}, which has a higher priority")
-            }
-            Self::Claim { claimant, rule: EvictionRule::Reclaim, .. } => {
-                write!(f, "gives way for gang {claimant}, whose queue takes back its quota")
-            }
-            Self::Claim { claimant, rule: EvictionRule::ExpectedWork, .. } => {
-                write!(f, "gives way for gang {claimant}, which is expected to end long before it")
-            }
-            Self::Claim { claimant, rule: EvictionRule::Consolidation, .. } => {
-                write!(f, "moves, so that gang {claimant} finds room in one piece")
+            Self::Claim { claimant, rule, .. } => {
+                f.write_str(&makes_room(*rule, &format!("gang {claimant}")))
             }
             Self::Unwind { why, .. } => f.write_str(why),
             Self::Move { why } => write!(f, "moves: {why}"),
@@ -106,7 +121,7 @@ impl fmt::Display for EvictCause {
     }
 }
 
-/// What a gang that was told to leave leaves for, as the state remembers it.
+/// Why a gang was told to leave, as the state remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Departure {
     /// For this gang.
@@ -115,13 +130,13 @@ pub enum Departure {
     Move,
 }
 
-/// What the object of a hold says: a hold and the gangs that leave for it. Pods are named by UID, because a later pod of
-/// the same name is another one.
+/// What a Hold says: a hold and the gangs that leave for it. Pods are named by UID, because a later pod of the same
+/// name is another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldRecord {
     /// The gang that the nodes are held for.
     pub gang: GangKey,
-    /// By which rule others leave for it; `None` if none does, or if the rule is not known here.
+    /// The rule by which others leave for it; `None` if none leaves, or if the rule is not known here.
     pub rule: Option<EvictionRule>,
     /// The UID of each member, and its node.
     pub members: Vec<(Arc<str>, NodeName)>,
@@ -154,13 +169,43 @@ pub struct VictimRecord {
 pub enum HoldEnd {
     /// Its gang has started, or is gone.
     Served,
-    /// The gangs in the way did not leave in time. `member` is a pod that it was for.
+    /// The gangs in the way did not leave in time. `member` is one of the pods that it was for.
     Expired {
         /// The pod.
         member: PodKey,
     },
-    /// Others have the room.
+    /// Others get the nodes.
     GivenUp,
     /// An earlier leader left it, and its victims may not be evicted any more, or it does not fit any more.
     Dropped,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EvictCause, EvictRequest};
+    use crate::GangKey;
+    use crate::plan::EvictionRule;
+
+    #[test]
+    fn a_gang_is_told_the_claimants_name_only_within_its_namespace() {
+        let told = |namespace: &str, rule| {
+            let cause =
+                EvictCause::Claim { claimant: GangKey::new(namespace, "own-1"), rule, after: Vec::new() };
+            EvictRequest { gang: GangKey::new("nlp", "big-1"), pods: Vec::new(), cause }.told()
+        };
+        assert_eq!(
+            told("nlp", EvictionRule::Priority),
+            "gives way for gang nlp/own-1, which has a higher priority"
+        );
+        for rule in [
+            EvictionRule::Priority,
+            EvictionRule::Reclaim,
+            EvictionRule::ExpectedWork,
+            EvictionRule::Consolidation,
+        ] {
+            let told = told("speech", rule);
+            assert!(told.contains("a gang of another namespace"), "{told}");
+            assert!(!told.contains("speech") && !told.contains("own-1"), "{told}");
+        }
+    }
 }

@@ -1,15 +1,16 @@
-//! Why a gang waits, with the numbers, and the same as plain data.
+//! Why a gang waits: every reason, with its numbers, and what follows from it. A new reason is a variant and a row of the
+//! table below; `sentence.rs` asks for its sentence and its numbers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::refusals::{NeighbourRefusal, Refusals};
 use crate::devices::DeviceAsk;
 use crate::names::{GangKey, GpuType, QueueName};
-use crate::near::NearRule;
 use crate::objects::ResourceName;
+use crate::priority::Tier;
 use crate::terms::Level;
 
 /// Why a gang waits. `Display` is a sentence for people, with the numbers.
@@ -27,7 +28,7 @@ pub enum WaitReason {
         /// How many members have a gate.
         members: u32,
     },
-    /// Members differ in something that a gang has only one of.
+    /// Members differ in something that must be the same in a gang.
     MembersDisagree {
         /// What they differ in.
         field: &'static str,
@@ -63,19 +64,28 @@ pub enum WaitReason {
         /// Those that list it.
         queues: Vec<QueueName>,
     },
+    /// Its priority is above the highest tier of its queue, or of one above it.
+    PriorityTooHigh {
+        /// The queue that sets the tier.
+        queue: QueueName,
+        /// The gang's tier.
+        tier: Tier,
+        /// The highest tier.
+        highest: Tier,
+    },
     /// The queue's ancestors lead back to one of them.
     QueueCycle {
         /// A queue whose parent is below it.
         queue: QueueName,
     },
-    /// The queue lies deeper in the tree than we follow.
+    /// The queue is deeper in the tree than we follow.
     QueueTooDeep {
         /// The queue.
         queue: QueueName,
         /// How deep the tree may be.
         depth_max: usize,
     },
-    /// The queue or one above it may not hold as much as it would then hold.
+    /// The gang would take the queue, or one above it, beyond what it may hold.
     QuotaExceeded {
         /// The queue that is full.
         queue: QueueName,
@@ -90,7 +100,7 @@ pub enum WaitReason {
     },
     /// No node that takes pods has such GPUs.
     NoSuchGpuType {
-        /// The type asked for; `None` if any would do.
+        /// The type asked for; `None` if any is acceptable.
         gpu_type: Option<GpuType>,
     },
     /// A member asks for more GPUs than the largest node has.
@@ -179,19 +189,19 @@ pub enum WaitReason {
         /// Its deadline.
         deadline: Timestamp,
     },
-    /// A gang that was blocked before has a reservation, which it might not keep.
+    /// The gang might delay the reservation of a gang that was blocked before.
     WouldDelay {
         /// That gang.
         gang: GangKey,
         /// When it is to start.
         start: Timestamp,
     },
-    /// Members must lie together, and no domain has room for all of them.
+    /// Members must be in one domain, and no domain has room for all of them.
     NoRoomTogether {
         /// The level of the domain.
         level: Level,
-        /// The domain with most room, from the outermost level down; `None` if there is none of the level, or members
-        /// that run already lie in none.
+        /// The domain with most room, from the outermost level down; `None` if there is none of the level, or if
+        /// running members are in none.
         domain: Option<Arc<str>>,
         /// Members that need a node.
         members_asked: u32,
@@ -209,21 +219,21 @@ pub enum WaitReason {
         /// How many of them would fit.
         members_that_fit: u32,
     },
-    /// There is room, but not spread as evenly as is asked for.
+    /// There is room, but not spread as evenly as the gang asks for.
     CannotSpread {
         /// Members that need a node.
         members_asked: u32,
         /// The most that two domains may differ by.
         skew_max: u32,
     },
-    /// There is room, but other pods stand against it.
+    /// There is room, but rules about other pods do not allow it.
     Neighbours {
         /// Members that need a node.
         members_asked: u32,
-        /// What they stand against, and on how many nodes; each node is counted once.
+        /// Which rules, and on how many nodes; each node is counted once.
         refusals: Vec<NeighbourRefusal>,
     },
-    /// All nodes together would draw more than they may.
+    /// All nodes together would draw more power than they may.
     PowerCapped {
         /// What they may draw.
         cap_watts: u64,
@@ -232,14 +242,14 @@ pub enum WaitReason {
         /// What they would draw.
         would_draw_watts: u64,
     },
-    /// Its place is kept, and those that give way have not left it yet.
+    /// Nodes are held for it, and the gangs that give way have not left them yet.
     AwaitsVictims {
         /// Gangs that give way and are still there.
         gangs: u32,
-        /// Until when the place is kept.
+        /// Until when the nodes are held.
         expires: Timestamp,
     },
-    /// The search for gangs that might give way ran out of its bound: there may be some.
+    /// The search for gangs that might give way reached its bound: there may be more.
     GaveUp {
         /// Running gangs that were looked at.
         candidates: u32,
@@ -249,7 +259,7 @@ pub enum WaitReason {
         /// That gang.
         claimant: GangKey,
     },
-    /// Its queue takes back what is its own, once the grace has passed.
+    /// Its queue takes back its quota, once the grace has passed.
     ReclaimsAt {
         /// When.
         at: Timestamp,
@@ -261,252 +271,234 @@ pub enum WaitReason {
         /// When they should be.
         ready_by: Timestamp,
     },
-    /// Machines could be bought, but none are for it.
+    /// Machines could be bought, but none are bought for it.
     NoMachines {
         /// Why not.
         why: Arc<str>,
     },
 }
 
-/// Nodes that a rule about other pods refuses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct NeighbourRefusal {
-    /// The rule.
-    pub rule: NearRule,
-    /// How many nodes.
-    pub nodes: u32,
-    /// The pods that it is about, by their labels.
-    pub pods: Arc<str>,
-    /// The label by which nearness is told.
-    pub topology_key: Arc<str>,
-    /// For an uneven spread: the domains that would still take one more.
-    pub open_domains: Vec<Arc<str>>,
+/// What would end a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Nature {
+    /// Room on nodes.
+    Room,
+    /// Room in a queue.
+    Quota,
+    /// Its turn: other gangs come first.
+    Order,
+    /// Time alone: what it waits for has a date.
+    Time,
+    /// Something that people or their controllers do.
+    People,
+    /// Nothing: the pods must change.
+    Never,
+    /// Machines that are on their way.
+    Coming,
 }
 
-/// How many nodes were refused for what; each node is counted once, under the first that holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-pub struct Refusals {
-    /// Somebody closed the node to new pods.
-    pub cordoned: u32,
-    /// A taint that is not tolerated.
-    pub taint: u32,
-    /// A label that the node selector asks for is missing.
-    pub node_selector: u32,
-    /// The node affinity does not match.
-    pub node_affinity: u32,
-    /// The node lacks an ability that the pod needs.
-    pub features: u32,
-    /// A port of the host is taken.
-    pub ports: u32,
-    /// Too little free CPU.
-    pub cpu: u32,
-    /// Too little free memory.
-    pub memory: u32,
-    /// As many pods as the node takes.
-    pub pods: u32,
-    /// The node can be taken away at short notice, and that was not agreed to.
-    pub spot: u32,
-    /// Devices are counted on it, so that no part of one can be given.
-    pub counted: u32,
-    /// Too little free of another resource, by its name.
-    pub other: BTreeMap<Arc<str>, u32>,
+/// By how much a queue would exceed what it may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverQuota<'a> {
+    /// The queue.
+    pub queue: &'a QueueName,
+    /// What is short.
+    pub resource: &'a ResourceName,
+    /// How much of it others below the queue would have to give back.
+    pub missing: i64,
 }
 
-impl Refusals {
-    /// All of them.
-    pub fn total(&self) -> u32 {
-        let Self { cordoned, taint, node_selector, node_affinity, features, .. } = self;
-        let Self { ports, cpu, memory, pods, spot, counted, other, .. } = self;
-        let by_kind = [cordoned, taint, node_selector, node_affinity, features, spot, counted];
-        let counts = by_kind.into_iter().chain([ports, cpu, memory, pods]).chain(other.values());
-        counts.fold(0, |sum, nodes| sum.saturating_add(*nodes))
-    }
+/// What else follows from a reason, if its nature does not say it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trait {
+    /// No node could take the gang, even an empty one.
+    NoSuchNode,
+    /// New machines would end the wait.
+    Machines,
+    /// It does not speak against new machines, if another reason speaks for them.
+    BesideMachines,
+    /// Nothing that running gangs hold is in the way.
+    NotHeld,
+    /// The gang could start, but another one comes first.
+    Precedence,
+    /// It does not help if the gang gives back the nodes that some of its members have.
+    KeepsNodes,
 }
 
-/// Each reason's code is its name; one list, which the compiler holds complete.
-macro_rules! codes {
-    ($($name:ident),* $(,)?) => {
-        /// Every code there is.
-        pub const CODES: &'static [&'static str] = &[$(stringify!($name)),*];
+struct Facts {
+    nature: Nature,
+    topic: &'static str,
+    traits: &'static [Trait],
+}
 
-        /// One CamelCase word for machines.
-        pub fn code(&self) -> &'static str {
-            match self {
-                $(Self::$name { .. } => stringify!($name),)*
+/// One row for each reason: an example, its nature, its topic and its traits. The compiler holds the table complete.
+macro_rules! facts {
+    ($($name:ident { $($example:tt)* } => $nature:ident, $topic:literal, [$($trait:ident),*];)*) => {
+        impl WaitReason {
+            /// Every code there is.
+            pub const CODES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// One CamelCase word for machines: the reason's name.
+            pub fn code(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => stringify!($name),)*
+                }
+            }
+
+            fn facts(&self) -> Facts {
+                match self {
+                    $(Self::$name { .. } => Facts {
+                        nature: Nature::$nature,
+                        topic: $topic,
+                        traits: &[$(Trait::$trait),*],
+                    },)*
+                }
+            }
+
+            /// One of each, in the order of [`Self::CODES`].
+            #[cfg(test)]
+            pub(crate) fn examples() -> Vec<Self> {
+                vec![$(Self::$name { $($example)* }),*]
             }
         }
     };
 }
 
+facts! {
+    MembersMissing { have: 3, want: 4 } => People, "members", [];
+    Gated { members: 1 } => People, "members", [];
+    MembersDisagree { field: "queue" } => Never, "members", [];
+    Unsupported { fields: vec!["spec.resourceClaims".to_owned()] } => Never, "request", [];
+    QueueUnknown { queue: "org".into(), child: Some("nlp".into()) } => People, "queue", [];
+    QueueNotOpen { queue: "nlp".into(), namespace: "team".into() } => Never, "queue", [];
+    PriorityTooHigh { queue: "nlp".into(), tier: Tier::of(4000), highest: Tier::of(2000) } => Never, "priority", [];
+    NoQueue { namespace: "team".into() } => People, "queue", [];
+    SeveralQueues { namespace: "team".into(), queues: vec!["cv".into(), "nlp".into()] } => People, "queue", [];
+    QueueCycle { queue: "nlp".into() } => People, "queue", [];
+    QueueTooDeep { queue: "nlp".into(), depth_max: 16 } => People, "queue", [];
+    QuotaExceeded { queue: "nlp".into(), resource: ResourceName::Gpu("H100".into()), holds: 40, bound: 48, asks: 32 }
+        => Quota, "quota", [];
+    NoSuchGpuType { gpu_type: Some("H100".into()) } => Room, "gpus", [NoSuchNode, Machines];
+    TooLargeForAnyNode { gpu_type: "H100".into(), asks: 16, largest: 8 } => Room, "gpus", [NoSuchNode, Machines];
+    NotEnoughGpus { gpu_type: "H100".into(), members_asked: 4, gpus_each: 8, members_that_fit: 3, gpus_free: 27 }
+        => Room, "gpus", [Machines];
+    NotEnoughCpu { members_asked: 4, cpu_millis_each: 500, members_that_fit: 3 } => Room, "cpu", [Machines];
+    NodesRefused { gpu_type: None, members_asked: 4, members_that_fit: 1, refusals: Refusals::example() }
+        => Room, "nodes", [Machines];
+    NoRoomTogether { level: Level(1), domain: None, members_asked: 4, members_that_fit: 3 }
+        => Room, "topology", [Machines];
+    NoDeviceWithRoom { gpu_type: "H100".into(), members_asked: 4, device: DeviceAsk::Whole, members_that_fit: 3 }
+        => Room, "gpus", [];
+    CannotSpread { members_asked: 4, skew_max: 1 } => Room, "topology", [];
+    Neighbours { members_asked: 4, refusals: vec![NeighbourRefusal::example()] } => Room, "pods", [];
+    PowerCapped { cap_watts: 90_000, draws_watts: 80_000, would_draw_watts: 96_000 } => Room, "power", [NotHeld];
+    AtMembersMax { members_max: 8 } => People, "members", [];
+    TermsContradict { members_min: 8, members_max: 4 } => Never, "request", [];
+    OutOfBudget { queue: "nlp".into() } => Quota, "budget", [NotHeld, KeepsNodes];
+    LendingReserve { queue: "org".into(), resource: ResourceName::Cpu, holds: 40, reserved: 8, bound: 64, asks: 32 }
+        => Quota, "quota", [];
+    BehindBlocked { gang: GangKey::new("team", "first") } => Order, "order", [NotHeld];
+    KeepsDeadline { gang: GangKey::new("team", "first"), deadline: Timestamp::UNIX_EPOCH }
+        => Order, "order", [NotHeld, Precedence, Machines];
+    WouldDelay { gang: GangKey::new("team", "first"), start: Timestamp::UNIX_EPOCH }
+        => Order, "order", [NotHeld, Precedence];
+    AwaitsVictims { gangs: 2, expires: Timestamp::UNIX_EPOCH } => Time, "room", [];
+    GaveUp { candidates: 100 } => Room, "room", [BesideMachines];
+    ReclaimsAt { at: Timestamp::UNIX_EPOCH } => Time, "reclaim", [BesideMachines];
+    GivesWay { claimant: GangKey::new("team", "first") } => Order, "gave way", [KeepsNodes];
+    MachinesComing { machines: 2, ready_by: Timestamp::UNIX_EPOCH } => Coming, "machines", [];
+    NoMachines { why: "none suits".into() } => Room, "machines", [];
+}
+
 impl WaitReason {
-    codes! {
-        MembersMissing,
-        Gated,
-        MembersDisagree,
-        Unsupported,
-        QueueUnknown,
-        QueueNotOpen,
-        NoQueue,
-        SeveralQueues,
-        QueueCycle,
-        QueueTooDeep,
-        QuotaExceeded,
-        NoSuchGpuType,
-        TooLargeForAnyNode,
-        NotEnoughGpus,
-        NotEnoughCpu,
-        NodesRefused,
-        NoRoomTogether,
-        NoDeviceWithRoom,
-        CannotSpread,
-        Neighbours,
-        PowerCapped,
-        AtMembersMax,
-        TermsContradict,
-        OutOfBudget,
-        LendingReserve,
-        BehindBlocked,
-        KeepsDeadline,
-        WouldDelay,
-        AwaitsVictims,
-        GaveUp,
-        ReclaimsAt,
-        GivesWay,
-        MachinesComing,
-        NoMachines,
+    /// What would end the wait.
+    pub fn nature(&self) -> Nature {
+        self.facts().nature
+    }
+
+    /// What it is about, in a word or two for people.
+    pub fn topic(&self) -> &'static str {
+        self.facts().topic
     }
 
     /// Whether waiting will not help: the pods must change.
     pub fn is_never(&self) -> bool {
-        matches!(
-            self,
-            Self::MembersDisagree { .. }
-                | Self::Unsupported { .. }
-                | Self::QueueNotOpen { .. }
-                | Self::TermsContradict { .. }
-        )
+        self.nature() == Nature::Never
     }
 
-    /// The gang that is in the way, if it is one; the sentence says `gang NAMESPACE/NAME`.
-    pub fn gang(&self) -> Option<&GangKey> {
+    /// Whether no node could take the gang, even an empty one.
+    pub fn has_no_such_node(&self) -> bool {
+        self.has(Trait::NoSuchNode)
+    }
+
+    /// Whether new machines would end the wait: nodes are missing, or only nodes kept for another gang's deadline are
+    /// left.
+    pub fn is_cured_by_machines(&self) -> bool {
+        self.has(Trait::Machines)
+    }
+
+    /// Whether it does not speak against new machines, which come sooner than what it waits for.
+    pub fn stands_beside_machines(&self) -> bool {
+        self.has(Trait::BesideMachines)
+    }
+
+    /// Whether nothing that running gangs hold is in the way, so that evicting them would not help.
+    pub fn outlasts_evictions(&self) -> bool {
+        self.has(Trait::NotHeld)
+    }
+
+    /// Whether the gang could start, but would be in the way of another gang that comes first.
+    pub fn gives_precedence(&self) -> bool {
+        self.has(Trait::Precedence)
+    }
+
+    /// Whether it may help the gang, or the gangs that it blocks, if it gives back the nodes that some of its members
+    /// have. Other reasons are for people to resolve, and until then the members that run lose nothing.
+    pub fn is_helped_by_giving_back(&self) -> bool {
+        let is_about_room = match self.nature() {
+            Nature::Room | Nature::Quota | Nature::Order | Nature::Time | Nature::Coming => true,
+            Nature::People | Nature::Never => false,
+        };
+        is_about_room && !self.has(Trait::KeepsNodes)
+    }
+
+    /// Whether something other than time must change: no running gang's end makes room for it.
+    pub fn is_stuck(&self) -> bool {
+        match self.nature() {
+            // When one of its own members ends, the next one starts.
+            Nature::People => !matches!(self, Self::AtMembersMax { .. }),
+            Nature::Never => true,
+            Nature::Quota => self.asks_more_than_the_bound(),
+            Nature::Room => self.has_no_such_node(),
+            Nature::Order | Nature::Time | Nature::Coming => false,
+        }
+    }
+
+    /// By how much a queue would exceed what it may hold, if that is the reason.
+    pub fn over_quota(&self) -> Option<OverQuota<'_>> {
         match self {
-            Self::BehindBlocked { gang }
-            | Self::KeepsDeadline { gang, .. }
-            | Self::WouldDelay { gang, .. }
-            | Self::GivesWay { claimant: gang } => Some(gang),
+            Self::QuotaExceeded { queue, resource, holds, bound, asks } => Some(OverQuota {
+                queue,
+                resource,
+                missing: holds.saturating_add(*asks).saturating_sub(*bound),
+            }),
+            Self::LendingReserve { queue, resource, holds, reserved, bound, asks } => {
+                let used = holds.saturating_add(*reserved).saturating_add(*asks);
+                Some(OverQuota { queue, resource, missing: used.saturating_sub(*bound) })
+            }
             _ => None,
         }
     }
 
-    /// The same as plain data, for whoever passes it on.
-    pub fn to_reason(&self) -> ReasonData {
-        let mut data = ReasonData {
-            code: self.code(),
-            message: self.to_string(),
-            never: self.is_never(),
-            gang: self.gang().map(ToString::to_string),
-            ..ReasonData::default()
-        };
-        match self {
-            Self::MembersMissing { have, want } => {
-                data.holds = Some(i64::from(*have));
-                data.asks = Some(i64::from(*want));
-            }
-            Self::Gated { .. }
-            | Self::AwaitsVictims { .. }
-            | Self::GaveUp { .. }
-            | Self::ReclaimsAt { .. }
-            | Self::GivesWay { .. }
-            | Self::MachinesComing { .. }
-            | Self::NoMachines { .. }
-            | Self::MembersDisagree { .. }
-            | Self::Unsupported { .. }
-            | Self::NoQueue { .. }
-            | Self::SeveralQueues { .. }
-            | Self::BehindBlocked { .. }
-            | Self::KeepsDeadline { .. }
-            | Self::WouldDelay { .. } => {}
-            Self::QueueUnknown { queue, .. }
-            | Self::QueueNotOpen { queue, .. }
-            | Self::QueueCycle { queue }
-            | Self::QueueTooDeep { queue, .. }
-            | Self::OutOfBudget { queue } => data.queue = Some(queue.to_string()),
-            Self::QuotaExceeded { queue, resource, holds, bound, asks } => {
-                data.queue = Some(queue.to_string());
-                data.resource = Some(resource.to_string());
-                (data.holds, data.bound, data.asks) = (Some(*holds), Some(*bound), Some(*asks));
-            }
-            Self::NoSuchGpuType { gpu_type } | Self::NodesRefused { gpu_type, .. } => {
-                data.resource = gpu_type.as_ref().map(ToString::to_string);
-            }
-            Self::TooLargeForAnyNode { gpu_type, asks, largest } => {
-                data.resource = Some(gpu_type.to_string());
-                (data.bound, data.asks) = (Some(*largest), Some(*asks));
-            }
-            Self::NotEnoughGpus { gpu_type, members_asked, gpus_each, gpus_free, .. } => {
-                data.resource = Some(gpu_type.to_string());
-                data.asks = Some(gpus_each.saturating_mul(i64::from(*members_asked)));
-                data.free = Some(*gpus_free);
-            }
-            Self::AtMembersMax { members_max } => data.bound = Some(i64::from(*members_max)),
-            Self::TermsContradict { members_min, members_max } => {
-                data.asks = Some(i64::from(*members_min));
-                data.bound = Some(i64::from(*members_max));
-            }
-            Self::NotEnoughCpu { members_asked, cpu_millis_each, .. } => {
-                data.resource = Some(ResourceName::Cpu.to_string());
-                data.asks = Some(cpu_millis_each.saturating_mul(i64::from(*members_asked)));
-            }
-            Self::LendingReserve { queue, resource, holds, reserved, bound, asks } => {
-                data.queue = Some(queue.to_string());
-                data.resource = Some(resource.to_string());
-                (data.holds, data.asks) = (Some(*holds), Some(*asks));
-                data.bound = Some(bound.saturating_sub(*reserved));
-            }
-            Self::NoRoomTogether { members_asked, members_that_fit, .. } => {
-                data.asks = Some(i64::from(*members_asked));
-                data.free = Some(i64::from(*members_that_fit));
-            }
-            Self::NoDeviceWithRoom { gpu_type, members_asked, members_that_fit, .. } => {
-                data.resource = Some(gpu_type.to_string());
-                data.asks = Some(i64::from(*members_asked));
-                data.free = Some(i64::from(*members_that_fit));
-            }
-            Self::CannotSpread { members_asked, .. } | Self::Neighbours { members_asked, .. } => {
-                data.asks = Some(i64::from(*members_asked));
-            }
-            Self::PowerCapped { cap_watts, draws_watts, would_draw_watts } => {
-                let watts = |watts: u64| Some(i64::try_from(watts).unwrap_or(i64::MAX));
-                data.resource = Some("watts".to_owned());
-                (data.holds, data.bound) = (watts(*draws_watts), watts(*cap_watts));
-                data.asks = watts(would_draw_watts.saturating_sub(*draws_watts));
-            }
-        }
-        data
+    /// Whether the gang asks for more than the queue may ever hold.
+    fn asks_more_than_the_bound(&self) -> bool {
+        matches!(self, Self::QuotaExceeded { bound, asks, .. } if asks > bound)
+    }
+
+    fn has(&self, wanted: Trait) -> bool {
+        self.facts().traits.contains(&wanted)
     }
 }
 
-/// A [`WaitReason`] as plain data; amounts are in the resource's unit (GPUs, thousandths of a core, bytes).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ReasonData {
-    /// See [`WaitReason::code`].
-    pub code: &'static str,
-    /// The sentence.
-    pub message: String,
-    /// See [`WaitReason::is_never`].
-    pub never: bool,
-    /// The queue it is about.
-    pub queue: Option<String>,
-    /// See [`WaitReason::gang`].
-    pub gang: Option<String>,
-    /// The resource that is short.
-    pub resource: Option<String>,
-    /// How much the queue holds.
-    pub holds: Option<i64>,
-    /// How much it may hold.
-    pub bound: Option<i64>,
-    /// How much was asked for.
-    pub asks: Option<i64>,
-    /// How much is free.
-    pub free: Option<i64>,
-}
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
-//! Short ways to say objects.
+//! Short helpers that build objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster_model::{
-    Amounts, Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, QueueUsage, Resources,
+    Amounts, ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, QueueUsage, Resources,
 };
 
 pub fn node(name: &str, gpu_type: &str, gpus: i64) -> Node {
@@ -41,7 +41,7 @@ pub fn queue(name: &str, parent: Option<&str>, h100: i64) -> Queue {
     }
 }
 
-pub fn state(changes: impl IntoIterator<Item = Change>) -> ClusterState {
+pub fn state(changes: impl IntoIterator<Item = ClusterChange>) -> ClusterState {
     let mut state = ClusterState::default();
     changes.into_iter().for_each(|change| state.apply(change));
     state

@@ -1,6 +1,6 @@
 //! What a search finds: devices, classes of nodes, domains, classes of gangs.
 
-use cluster_model::Change::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q};
+use cluster_model::ClusterChange::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q};
 use cluster_model::plan::MemberPlacement;
 use cluster_model::{
     ClusterState, DeviceAsk, DevicePart, DeviceState, DeviceUse, DomainId, GangKey, Level, MigProfile, Node,
@@ -104,7 +104,7 @@ fn devices_that_are_assumed_are_taken_and_given_back_and_counted_nodes_have_none
     assert!(devices(&state, "a")[0].is_free());
     state.assume_member(&MemberPlacement { node: "b".into(), ..member }).expect("it waits");
     assert_eq!(devices(&state, "b"), []);
-    // Devices that pods say they have are known before the node is, and before it is Exact.
+    // Devices that pods say they have are known before the node is there, and before it is Exact.
     state.apply(P(Pod { devices: whole, ..on(pod("early", 1), "c") }));
     state.apply(N(exact("c", 2)));
     assert_eq!(devices(&state, "c").iter().map(DeviceState::is_free).collect::<Vec<_>>(), [false, true]);

@@ -1,10 +1,10 @@
 //! What is held, moved and evicted, and what that costs a queue over time.
 
-use cluster_model::Change::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q};
+use cluster_model::ClusterChange::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q};
 use cluster_model::plan::{Departure, Eviction, EvictionRule, GangPlacement, Hold, MemberPlacement, Plan};
 use cluster_model::{
-    Amounts, AssumeError, BankTerms, Budget, BudgetCounts, BudgetKey, Change, ClusterState, GangKey, Place,
-    Pod, PodId, PodKey, Queue, ResourceName, Selector,
+    Amounts, AssumeError, BankTerms, Budget, BudgetCounts, BudgetKey, ClusterChange, ClusterState, GangKey,
+    Place, Pod, PodId, PodKey, Queue, ResourceName, Selector,
 };
 use jiff::Timestamp;
 
@@ -76,7 +76,7 @@ fn a_budget_remembers_who_was_told_to_go_until_its_maker_is_heard_again() {
     };
     let told = |state: &ClusterState| state.budgets().map(|budget| budget.told).collect::<Vec<_>>();
     let mut state = victim_and_claimant();
-    state.apply(Change::Budget(everybody.clone()));
+    state.apply(ClusterChange::Budget(everybody.clone()));
     state.mark_leaving(&gang("victim"), &Departure::For(gang("claimant")));
     state.mark_leaving(&gang("victim"), &Departure::For(gang("other")));
     assert_eq!(told(&state), [1], "once, for whomever");
@@ -93,10 +93,10 @@ fn a_budget_remembers_who_was_told_to_go_until_its_maker_is_heard_again() {
     state.apply(PodGone(key("victim")));
     assert_eq!(told(&state), [1], "it is gone, and the budget may not know");
     let generation = state.generation();
-    state.apply(Change::Budget(everybody.clone()));
+    state.apply(ClusterChange::Budget(everybody.clone()));
     assert_eq!((told(&state), state.generation()), (vec![1], generation), "it was only listed again");
     let counts = BudgetCounts { expected: 3, ..everybody.counts };
-    state.apply(Change::Budget(Budget { counts, ..everybody }));
+    state.apply(ClusterChange::Budget(Budget { counts, ..everybody }));
     assert_eq!(told(&state), [0], "its maker has counted again, and allows as many");
 }
 
@@ -243,7 +243,7 @@ fn use_fades_by_half_in_a_half_life_and_counts_in_every_queue_above() {
     ]);
     state.advance(at(3600));
     state.apply(PodGone(key("p")));
-    // 8 GPUs for an hour, of which each moment has faded since it passed.
+    // 8 GPUs for an hour; the use of each moment has faded since.
     let expected = |hours: f64, half_life: f64| {
         let seconds = 8.0 * half_life * 3600.0 / std::f64::consts::LN_2;
         seconds * (1.0 - (-1.0 / half_life).exp2()) * (-(hours - 1.0) / half_life).exp2()

@@ -1,11 +1,11 @@
-//! The objects that are left after a series of changes, kept in the plainest way, and a state built from them anew.
+//! The objects that are left after a series of changes, in the simplest form, and a state built from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cluster_model::plan::{Departure, Hold, MemberPlacement};
 use cluster_model::{
-    Change, ClusterState, DeviceUse, GangKey, LabelSet, Node, NodeName, Pod, PodKey, Queue, QueueName,
+    ClusterChange, ClusterState, DeviceUse, GangKey, LabelSet, Node, NodeName, Pod, PodKey, Queue, QueueName,
 };
 use jiff::Timestamp;
 
@@ -42,19 +42,19 @@ pub fn expires() -> Timestamp {
 }
 
 impl Objects {
-    pub fn apply(&mut self, change: &Change) {
+    pub fn apply(&mut self, change: &ClusterChange) {
         match change {
-            Change::Node(node) => drop(self.nodes.insert(node.name.clone(), node.clone())),
-            Change::NodeGone(name) => drop(self.nodes.remove(name)),
-            Change::Queue(queue) => drop(self.queues.insert(queue.name.clone(), queue.clone())),
-            Change::QueueGone(name) => drop(self.queues.remove(name)),
-            Change::Namespace { name, labels } => {
+            ClusterChange::Node(node) => drop(self.nodes.insert(node.name.clone(), node.clone())),
+            ClusterChange::NodeGone(name) => drop(self.nodes.remove(name)),
+            ClusterChange::Queue(queue) => drop(self.queues.insert(queue.name.clone(), queue.clone())),
+            ClusterChange::QueueGone(name) => drop(self.queues.remove(name)),
+            ClusterChange::Namespace { name, labels } => {
                 self.namespaces.insert(name.clone(), labels.clone());
             }
-            Change::NamespaceGone(name) => drop(self.namespaces.remove(name)),
+            ClusterChange::NamespaceGone(name) => drop(self.namespaces.remove(name)),
             // They are kept as they are, and nothing is counted for them.
-            Change::Budget(_) | Change::BudgetGone(_) => {}
-            Change::Pod(pod) => {
+            ClusterChange::Budget(_) | ClusterChange::BudgetGone(_) => {}
+            ClusterChange::Pod(pod) => {
                 let old = self.pods.insert(name(&pod.key), pod.clone());
                 if let Some(old) = old.filter(|old| old.key != pod.key) {
                     self.assumed.remove(&old.key);
@@ -69,7 +69,7 @@ impl Objects {
                 }
                 self.take_place_of_moved(&pod.key);
             }
-            Change::PodGone(key) => {
+            ClusterChange::PodGone(key) => {
                 if self.pods.get(&name(key)).is_some_and(|pod| pod.key == *key) {
                     self.pods.remove(&name(key));
                     self.assumed.remove(key);
@@ -137,39 +137,39 @@ impl Objects {
         self.evicting.retain(|gang, _| running.contains(gang));
     }
 
-    /// A state built anew, with the kinds in another order than they came.
+    /// A state built from them, with the kinds in another order than they came.
     pub fn rebuild(&self) -> ClusterState {
         let mut state = ClusterState::default();
         for (name, pod) in self.pods.iter().rev() {
-            // What is assumed may be deleted meanwhile; assume it first, as it was.
+            // An assumed pod may be deleted by now: assume it first, as it was.
             let terminating = pod.terminating && !self.assumed.contains_key(&pod.key);
             if !self.moved.contains_key(name) {
-                state.apply(Change::Pod(Pod { terminating, ..pod.clone() }));
+                state.apply(ClusterChange::Pod(Pod { terminating, ..pod.clone() }));
             }
         }
         for moved in self.moved.values() {
             let terminating = moved.pod.terminating && moved.assumed.is_none();
-            state.apply(Change::Pod(Pod { terminating, ..moved.pod.clone() }));
+            state.apply(ClusterChange::Pod(Pod { terminating, ..moved.pod.clone() }));
         }
         for queue in self.queues.values().rev() {
-            state.apply(Change::Queue(queue.clone()));
+            state.apply(ClusterChange::Queue(queue.clone()));
         }
         for node in self.nodes.values().rev() {
-            state.apply(Change::Node(node.clone()));
+            state.apply(ClusterChange::Node(node.clone()));
         }
         for (name, labels) in &self.namespaces {
-            state.apply(Change::Namespace { name: name.clone(), labels: labels.clone() });
+            state.apply(ClusterChange::Namespace { name: name.clone(), labels: labels.clone() });
         }
         let gone = self.nodes_that_are_gone();
         for name in &gone {
-            state.apply(Change::Node(node(name.as_str(), "H100", 8)));
+            state.apply(ClusterChange::Node(node(name.as_str(), "H100", 8)));
         }
         self.decide(&mut state);
         for name in gone {
-            state.apply(Change::NodeGone(name.clone()));
+            state.apply(ClusterChange::NodeGone(name.clone()));
         }
         for pod in self.pods.values().filter(|pod| pod.terminating) {
-            state.apply(Change::Pod(pod.clone()));
+            state.apply(ClusterChange::Pod(pod.clone()));
         }
         for (victim, claimant) in &self.evicting {
             state.mark_leaving(victim, &Departure::For(claimant.clone()));
@@ -177,7 +177,7 @@ impl Objects {
         state
     }
 
-    /// Assumes and holds what is; then lets those that moved be as they are now.
+    /// Assumes and holds what is assumed and held; then lets moved pods be as they are now.
     fn decide(&self, state: &mut ClusterState) {
         let member = |pod: &PodKey, (node, devices): &Place| MemberPlacement {
             pod: pod.clone(),
@@ -205,15 +205,15 @@ impl Objects {
         }
         for (name, moved) in &self.moved {
             match self.pods.get(name) {
-                None => state.apply(Change::PodGone(moved.pod.key.clone())),
+                None => state.apply(ClusterChange::PodGone(moved.pod.key.clone())),
                 Some(pod) => {
                     let is_assumed = self.assumed.contains_key(&pod.key);
                     if moved.assumed.is_some() && moved.pod.key == pod.key && !is_assumed {
-                        // Another of its name stood in for it meanwhile: what was assumed is forgotten.
-                        state.apply(Change::PodGone(pod.key.clone()));
+                        // Another pod of its name stood in for it: what was assumed is forgotten.
+                        state.apply(ClusterChange::PodGone(pod.key.clone()));
                     }
                     let terminating = pod.terminating && !is_assumed;
-                    state.apply(Change::Pod(Pod { terminating, ..pod.clone() }));
+                    state.apply(ClusterChange::Pod(Pod { terminating, ..pod.clone() }));
                 }
             }
         }

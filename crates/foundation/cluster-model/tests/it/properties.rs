@@ -1,17 +1,17 @@
-//! Any series of changes leaves the state that one would build from the objects that are left, and a what-if leaves
+//! Any series of changes leaves the state that one would build from the remaining objects, and a what-if leaves
 //! nothing behind.
 
 use std::collections::BTreeSet;
 
 use cluster_model::plan::{Departure, Hold, MemberPlacement};
-use cluster_model::{Change, ClusterState, Fork, GangKey, NodeId, Place, PodId};
+use cluster_model::{ClusterChange, ClusterState, Fork, GangKey, NodeId, Place, PodId};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 
 use crate::objects::{Objects, expires};
 use crate::steps::{Kinds, Step, WhatIf, steps};
 
-/// Does what is possible of a what-if: who counts where decides that.
+/// Takes those steps of a what-if that are possible: that depends on where pods count.
 fn what_if(fork: &mut Fork<'_>, steps: &[WhatIf], evicted: &mut BTreeSet<PodId>) {
     for step in steps {
         let pods: Vec<PodId> = fork.pods().map(|(id, _)| id).collect();
@@ -80,7 +80,7 @@ fn run(steps: &[Step]) -> (ClusterState, Objects) {
     (state, objects)
 }
 
-/// Lets a series of changes happen to a state that was made from these objects.
+/// Applies a series of changes to a state that was made from these objects.
 pub fn run_on(state: &mut ClusterState, objects: &mut Objects, steps: &[Step]) {
     for step in steps {
         match step {
@@ -149,9 +149,9 @@ proptest! {
     #[test]
     fn when_everything_is_gone_nothing_is_left(steps in steps(Kinds { holds: true, time: true })) {
         let (mut state, objects) = run(&steps);
-        let pods = objects.pods.values().map(|pod| Change::PodGone(pod.key.clone()));
-        let nodes = objects.nodes.keys().cloned().map(Change::NodeGone);
-        let queues = objects.queues.keys().cloned().map(Change::QueueGone);
+        let pods = objects.pods.values().map(|pod| ClusterChange::PodGone(pod.key.clone()));
+        let nodes = objects.nodes.keys().cloned().map(ClusterChange::NodeGone);
+        let queues = objects.queues.keys().cloned().map(ClusterChange::QueueGone);
         for change in nodes.chain(pods).chain(queues) {
             state.apply(change);
         }
@@ -171,7 +171,7 @@ proptest! {
         let without: Vec<Step> = before.iter().chain(&after).filter(|step| !matches!(step, Step::Fork(..))).cloned().collect();
         let with: Vec<Step> = before.into_iter().chain(after).collect();
         let ((mut with, _), (mut without, _)) = (run(&with), run(&without));
-        // Not much later: what was used long ago says nothing any more.
+        // Not much later: old use has no effect any more.
         let later = with.now().checked_add(SignedDuration::from_secs(1000)).expect("in range");
         with.advance(later);
         without.advance(later);

@@ -16,17 +16,17 @@ fn reasons_are_sentences_with_the_numbers() {
     check(
         quota(ResourceName::Gpu("H100".into()), 40, 48, 32),
         "QuotaExceeded",
-        "queue nlp holds 40 of 48 H100; asks 32",
+        "queue nlp holds 40 of 48 H100; requests 32",
     );
     check(
         quota(ResourceName::Cpu, 1500, 2000, 1000),
         "QuotaExceeded",
-        "queue nlp holds 1500m of 2 cpu; asks 1",
+        "queue nlp holds 1500m of 2 cpu; requests 1",
     );
     check(
         quota(ResourceName::Memory, 1 << 30, 2 << 30, 7),
         "QuotaExceeded",
-        "queue nlp holds 1Gi of 2Gi memory; asks 7",
+        "queue nlp holds 1Gi of 2Gi memory; requests 7",
     );
     let gpus = |members_asked, members_that_fit| WaitReason::NotEnoughGpus {
         gpu_type: "H100".into(),
@@ -50,7 +50,7 @@ fn reasons_are_sentences_with_the_numbers() {
     check(
         WaitReason::TooLargeForAnyNode { gpu_type: "H100".into(), asks: 16, largest: 8 },
         "TooLargeForAnyNode",
-        "asks 16 H100 on one node; the largest has 8",
+        "requests 16 H100 on one node; the largest node has 8",
     );
     check(
         WaitReason::NodesRefused {
@@ -65,15 +65,25 @@ fn reasons_are_sentences_with_the_numbers() {
 }
 
 #[test]
-fn reasons_are_also_plain_data() {
-    let reason = WaitReason::QuotaExceeded {
+fn numbers_carry_their_labels() {
+    let told = |reason: WaitReason| -> Vec<_> {
+        let numbers = reason.numbers().into_iter();
+        numbers.map(|it| (format!("{} {} {}", it.label, it.value, it.unit), it.of_queue)).collect()
+    };
+    let quota = WaitReason::QuotaExceeded {
         queue: "nlp".into(),
         resource: ResourceName::Gpu("H100".into()),
         holds: 40,
         bound: 48,
         asks: 32,
     };
-    let data = reason.to_reason();
-    assert_eq!((data.queue.as_deref(), data.resource.as_deref()), (Some("nlp"), Some("H100")));
-    assert_eq!((data.holds, data.bound, data.asks, data.never), (Some(40), Some(48), Some(32), false));
+    let about = quota.about();
+    assert_eq!((about.queue, about.resource), (Some(&"nlp".into()), Some("H100")));
+    assert!(!quota.is_never());
+    let expect =
+        [("requests 32 H100", false), ("queue holds 40 H100", true), ("queue may hold 48 H100", true)];
+    assert_eq!(told(quota), expect.map(|(number, of_queue)| (number.to_owned(), of_queue)));
+    let power = WaitReason::PowerCapped { cap_watts: 900, draws_watts: 800, would_draw_watts: 1_000 };
+    let expect = ["would draw 1000 watts", "nodes draw 800 watts", "nodes may draw 900 watts"];
+    assert_eq!(told(power), expect.map(|number| (number.to_owned(), false)));
 }

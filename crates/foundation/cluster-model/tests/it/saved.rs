@@ -1,4 +1,4 @@
-//! A state that was written down and read again is the same, and goes on the same.
+//! A state that was written down and read again is the same, and continues the same.
 
 use cluster_model::ClusterState;
 use proptest::prelude::*;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cluster_model::{
-    Amounts, BankTerms, Change, DeviceAsk, DevicePart, DeviceUse, GangKey, HostPort, HostPorts, LabelRule,
-    LabelSet, LabelTest, MigProfile, Neighbours, Node, NodeAffinity, NodeName, NodeTerm, Operator,
+    Amounts, BankTerms, ClusterChange, DeviceAsk, DevicePart, DeviceUse, GangKey, HostPort, HostPorts,
+    LabelRule, LabelSet, LabelTest, MigProfile, Neighbours, Node, NodeAffinity, NodeName, NodeTerm, Operator,
     OtherResources, Pod, PodKey, PodTerm, Power, Queue, QueueName, Requirement, Scope, Selector,
     SpreadConstraint, Taint, TaintEffect,
 };
@@ -13,14 +13,14 @@ use proptest::prelude::*;
 use crate::build::{node, pod, queue};
 
 pub const NAMESPACES: [&str; 2] = ["team", "other"];
-/// Of one there are no pods.
+/// One of them has no pods.
 const SPACES: [&str; 3] = ["team", "other", "third"];
 
 /// Something that happens.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a few dozen in a test")]
 pub enum Step {
-    Change(Change),
+    Change(ClusterChange),
     Assume(PodKey, NodeName, Vec<DeviceUse>),
     Forget(PodKey),
     /// Holds nodes (by number) for the members of a gang.
@@ -59,12 +59,12 @@ pub fn steps(kinds: Kinds) -> impl Strategy<Value = Vec<Step>> {
     };
     prop::collection::vec(
         prop_oneof![
-            4 => a_node().prop_map(|node| Step::Change(Change::Node(node))),
-            1 => node_name().prop_map(|name| Step::Change(Change::NodeGone(name))),
-            10 => a_pod(kinds.holds).prop_map(|pod| Step::Change(Change::Pod(pod))),
-            3 => pod_key().prop_map(|key| Step::Change(Change::PodGone(key))),
-            4 => a_queue().prop_map(|queue| Step::Change(Change::Queue(queue))),
-            1 => queue_name().prop_map(|name| Step::Change(Change::QueueGone(name))),
+            4 => a_node().prop_map(|node| Step::Change(ClusterChange::Node(node))),
+            1 => node_name().prop_map(|name| Step::Change(ClusterChange::NodeGone(name))),
+            10 => a_pod(kinds.holds).prop_map(|pod| Step::Change(ClusterChange::Pod(pod))),
+            3 => pod_key().prop_map(|key| Step::Change(ClusterChange::PodGone(key))),
+            4 => a_queue().prop_map(|queue| Step::Change(ClusterChange::Queue(queue))),
+            1 => queue_name().prop_map(|name| Step::Change(ClusterChange::QueueGone(name))),
             5 => (pod_key(), node_name(), uses()).prop_map(|(pod, node, uses)| Step::Assume(pod, node, uses)),
             2 => pod_key().prop_map(Step::Forget),
             2 => (what_ifs(), what_ifs()).prop_map(|(outer, inner)| Step::Fork(outer, inner)),
@@ -73,9 +73,9 @@ pub fn steps(kinds: Kinds) -> impl Strategy<Value = Vec<Step>> {
             2 => (gang_key(), gang_key()).prop_map(|(victim, claimant)| Step::Evict(victim, claimant)),
             4 => (0..3000i64).prop_map(Step::Advance),
             3 => (0..3usize, labels()).prop_map(|(name, labels)| {
-                Step::Change(Change::Namespace { name: SPACES[name].into(), labels })
+                Step::Change(ClusterChange::Namespace { name: SPACES[name].into(), labels })
             }),
-            1 => (0..3usize).prop_map(|name| Step::Change(Change::NamespaceGone(SPACES[name].into()))),
+            1 => (0..3usize).prop_map(|name| Step::Change(ClusterChange::NamespaceGone(SPACES[name].into()))),
         ],
         1..90,
     )
@@ -111,7 +111,7 @@ fn pod_key() -> impl Strategy<Value = PodKey> {
     })
 }
 
-/// A gang that pods of a fixed gang are in; see [`gang_of`].
+/// A gang that contains pods of a fixed gang; see [`gang_of`].
 fn gang_key() -> impl Strategy<Value = GangKey> {
     pod_key().prop_map(|pod| gang_of(&pod))
 }
@@ -122,7 +122,7 @@ fn gang_of(pod: &PodKey) -> GangKey {
     GangKey::new(pod.namespace.clone(), gang)
 }
 
-/// They need not go together: a state that counts them must count whatever is said.
+/// They need not be consistent: a state must count whatever pods say.
 fn uses() -> impl Strategy<Value = Vec<DeviceUse>> {
     let part = prop_oneof![
         Just(DevicePart::Whole),

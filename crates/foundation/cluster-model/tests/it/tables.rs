@@ -1,5 +1,5 @@
-use cluster_model::Change::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q, QueueGone};
-use cluster_model::plan::WaitReason;
+use cluster_model::ClusterChange::{Node as N, NodeGone, Pod as P, PodGone, Queue as Q, QueueGone};
+use cluster_model::plan::{GangPlacement, MemberPlacement, Plan, WaitReason};
 use cluster_model::{
     Amounts, AssumeError, ClusterState, GangKey, PodKey, QUEUE_DEPTH_MAX, ResourceName, Resources,
 };
@@ -75,6 +75,21 @@ fn what_cannot_be_assumed_says_why() {
     check(&mut state, "nobody", "a", AssumeError::UnknownPod(key("nobody")));
     check(&mut state, "waits", "nowhere", AssumeError::UnknownNode(key("waits"), "nowhere".into()));
     check(&mut state, "bound", "a", AssumeError::NotPending(key("bound")));
+}
+
+#[test]
+fn a_placement_that_names_a_pod_twice_is_left_out_whole() {
+    let mut state = small_cluster();
+    state.apply(P(pod("waits", 1)));
+    let (id, first) = state.pods().next().expect("one pod");
+    let gang = first.pod().gang.clone();
+    let member = MemberPlacement { pod: key("waits"), node: "a".into(), devices: Vec::new() };
+    let members = vec![member.clone(), member];
+    let placement = GangPlacement { gang, queue: "nlp".into(), run: None, members };
+    let plan = Plan { placements: vec![placement], ..Plan::empty(0, state.now()) };
+    let committed = state.commit(&plan);
+    assert_eq!(committed.misfits, [AssumeError::NotPending(key("waits"))]);
+    assert_eq!((committed.effects, state.pod(id).at()), (Vec::new(), None));
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! What of the holds of an earlier leader is taken up again.
+//! Which holds of an earlier leader are taken up again.
 
 use std::sync::Arc;
 
-use cluster_model::plan::{Effect, EvictCause, EvictionRule, HoldEnd, HoldRecord, VictimRecord};
+use cluster_model::plan::{
+    Effect, EvictCause, EvictRequest, EvictionRule, HoldEnd, HoldRecord, VictimRecord,
+};
 use cluster_model::policy::{EvictionPolicy, Policy};
-use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Node, Pod, PodKey};
 use jiff::Timestamp;
 
 fn at(second: i64) -> Timestamp {
@@ -25,9 +27,9 @@ fn on(name: &str, of: &str, node: Option<&str>) -> Pod {
 
 /// A cluster of two nodes, and these pods.
 fn cluster(pods: &[Pod]) -> ClusterState {
-    let nodes = ["one", "two"].map(|node| Change::Node(Node::new(node)));
+    let nodes = ["one", "two"].map(|node| ClusterChange::Node(Node::new(node)));
     let mut state = ClusterState::default();
-    for change in nodes.into_iter().chain(pods.iter().cloned().map(Change::Pod)) {
+    for change in nodes.into_iter().chain(pods.iter().cloned().map(ClusterChange::Pod)) {
         state.apply(change);
     }
     state
@@ -121,4 +123,40 @@ fn no_victim_is_told_that_the_policy_or_its_own_word_protects_now() {
     };
     assert!(!said_never("a"), "it says now that it is never evicted");
     assert!(said_never("b"), "its next life is not told");
+}
+
+/// What a new leader says to two gangs: "other" claims node one, from which "gang" moves to node two; `own` is
+/// the hold of that move.
+fn takes_up_a_move(own: HoldRecord) -> Vec<String> {
+    let pods = [on("a", "gang", Some("one")), on("c", "other", None)];
+    let victims = vec![VictimRecord { gang: gang("gang"), pods: vec!["uid-a".into()] }];
+    let rule = Some(EvictionRule::Consolidation);
+    let claim = HoldRecord { gang: gang("other"), rule, victims, ..record(&[("c", "one")]) };
+    let mut state = cluster(&pods);
+    let effects = state.take_up_holds(vec![claim, own], &Policy::installed(), at(0));
+    assert_eq!(
+        state.leaving_gangs().len(),
+        effects.iter().filter(|it| matches!(it, Effect::Evict(_))).count()
+    );
+    let said = |effect: &Effect| match effect {
+        Effect::WriteHold(record) => format!("hold for {}", record.gang.name),
+        Effect::DeleteHold { gang, .. } => format!("no hold for {}", gang.name),
+        Effect::Evict(EvictRequest { gang, cause: EvictCause::Claim { after, .. }, .. }) => {
+            let after: Vec<&str> = after.iter().map(|(gang, _)| &*gang.name).collect();
+            format!("{} leaves after {}", gang.name, after.join(", "))
+        }
+        other => format!("{other:?}"),
+    };
+    effects.iter().map(said).collect()
+}
+
+#[test]
+fn a_gang_that_only_moves_is_told_once_its_own_nodes_are_held_too() {
+    let own = HoldRecord { rule: None, ..record(&[("a", "two")]) };
+    assert_eq!(
+        takes_up_a_move(own.clone()),
+        ["hold for other", "hold for gang", "gang leaves after other, gang"]
+    );
+    let gone = HoldRecord { members: vec![("uid-a".into(), "three".into())], ..own };
+    assert_eq!(takes_up_a_move(gone), ["no hold for gang", "hold for other"], "it has nowhere to go");
 }

@@ -1,15 +1,14 @@
 //! Tokens, checked by the API server with TokenReview: sent as bearer tokens, or kept for a session's cookie.
 //!
 //! Answers are kept for seconds, under the SHA-256 of the token: the token itself is neither kept nor logged.
-//! Refused tokens have a cache of their own, so that guessing cannot push out people who are logged in. They also
-//! have a budget: when it is used up, tokens that were not accepted lately are turned away without asking.
+//! Refused tokens have a cache of their own, so that guessing cannot push out people who are logged in. They
+//! also have a budget: when it is used up, tokens that were not accepted lately are refused without asking
+//! Kubernetes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::{FromRequestParts, Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
@@ -24,19 +23,16 @@ use crate::access::identity::{self, Identity};
 use crate::access::refusal_budget::RefusalBudget;
 use crate::access::token_expiry;
 use crate::http::problem::ApiError;
-use crate::server::Server;
-use crate::session::cookie;
-use crate::session::login;
 
-/// An accepted token is asked about again after this; so a revoked one works for at most this long.
+/// An accepted token is reviewed again after this, so a revoked one works for at most this long.
 const ACCEPTED_LIFETIME: Duration = Duration::from_secs(10);
-/// A refused token is asked about again after this.
+/// A refused token is reviewed again after this.
 const REFUSED_LIFETIME: Duration = Duration::from_secs(2);
 /// Logged-in callers at one time; 16,384 × ~1 KiB = 16 MiB at most.
 const ACCEPTED_MAX: usize = 16_384;
 /// Refused tokens at one time; 32 bytes each and a little.
 const REFUSED_MAX: usize = 4_096;
-/// An accepted token may be asked about for this long however many others are refused.
+/// For this long an accepted token is reviewed again however many others are refused.
 const KNOWN_LIFETIME: Duration = Duration::from_hours(1);
 /// Questions to the API server at one time; others wait their turn within the request's time.
 const REVIEWS_AT_ONCE: usize = 32;
@@ -45,10 +41,10 @@ const TOKEN_LENGTH_MAX: usize = 16 * 1024;
 
 type TokenHash = [u8; 32];
 
-/// Finds out who calls.
+/// Finds out the caller's identity.
 pub struct Authenticator {
     client: Client,
-    /// What tokens must be made for; without it, for Kubernetes' own API.
+    /// The audience that tokens must have; the default is Kubernetes' own API.
     audience: Option<&'static str>,
     accepted: Mutex<ExpiringCache<TokenHash, Arc<Identity>>>,
     refused: Mutex<ExpiringCache<TokenHash, ()>>,
@@ -57,17 +53,17 @@ pub struct Authenticator {
     reviews: Semaphore,
 }
 
-/// The caller; to be had only behind [`require_login`].
+/// The caller; only available behind [`super::require_login`].
 #[derive(Clone, Debug)]
 pub struct Caller(pub Arc<Identity>);
 
 impl Authenticator {
-    /// Asks with this client, which needs the right to create `TokenReviews`.
+    /// Reviews with this client, which needs the right to create `TokenReviews`.
     pub fn new(client: Client) -> Self {
         Self::with(client, None)
     }
 
-    /// The same for tokens that were made for this and nothing else.
+    /// The same for tokens that were made for this audience only.
     pub fn for_audience(client: Client, audience: &'static str) -> Self {
         Self::with(client, Some(audience))
     }
@@ -84,14 +80,14 @@ impl Authenticator {
         }
     }
 
-    /// Who the token belongs to.
+    /// The identity of the token's owner.
     pub async fn identify(&self, token: &str) -> Result<Arc<Identity>, ApiError> {
         let hash: TokenHash = Sha256::digest(token).into();
         if let Some(answer) = self.remembered(&hash, Instant::now()) {
             return answer;
         }
         let _permit = self.reviews.acquire().await.expect("the semaphore is never closed");
-        // Whoever waited may find the answer of another request with the same token.
+        // While it waited, another request with the same token may have got the answer.
         if let Some(answer) = self.remembered(&hash, Instant::now()) {
             return answer;
         }
@@ -101,7 +97,7 @@ impl Authenticator {
             return Err(too_many_refused());
         }
         let status = self.review(token).await?;
-        // Who does not know audiences answers for tokens of any.
+        // An authenticator without audiences accepts tokens of any audience.
         let is_for_us = |audience: &str| status.audiences.iter().flatten().any(|it| it == audience);
         let is_for_us = self.audience.is_none_or(is_for_us);
         let is_valid = status.authenticated.unwrap_or(false) && status.error.is_none();
@@ -145,35 +141,11 @@ impl Authenticator {
     }
 }
 
-/// Middleware around the API: whatever is behind it has a caller, by a bearer token or by a session.
-pub async fn require_login(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
-    let (method, headers) = (request.method(), request.headers());
-    let login = if cookie::is_present(headers) {
-        let login = login::identify(&server, method, headers).await;
-        login.map(|(identity, ended)| (identity, Some(ended)))
-    } else {
-        match bearer_token(headers) {
-            Ok(token) => server.authenticator().identify(token).await.map(|identity| (identity, None)),
-            Err(error) => Err(error),
-        }
-    };
-    let (identity, session_ended) = match login {
-        Ok(login) => login,
-        Err(error) => return error.into_response(),
-    };
-    request.extensions_mut().insert(Caller(identity));
-    let response = next.run(request).await;
-    match session_ended {
-        Some(ended) => login::end_streams_with(response, ended),
-        None => response,
-    }
-}
-
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        // Missing only if a route were added outside of the login: then nobody gets in.
+        // Missing only if a route were added outside the login: then nobody gets in.
         parts.extensions.get::<Self>().cloned().ok_or_else(|| ApiError::unauthorized("nobody is logged in"))
     }
 }

@@ -1,4 +1,4 @@
-//! What a caller may see, decided by Kubernetes: `SubjectAccessReviews` as that user, remembered for seconds.
+//! What a caller may see. Kubernetes decides: `SubjectAccessReviews` for that user, cached for seconds.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::access::expiring_cache::ExpiringCache;
 use crate::access::identity::{Fingerprint, Identity};
 use crate::http::problem::ApiError;
 
-/// An answer is asked for again after this; so a right that was taken away counts for at most this long.
+/// An answer is asked for again after this, so a revoked right counts for at most this long.
 const LIFETIME: Duration = Duration::from_secs(10);
 /// Answers at one time: 64 callers × 1,000 namespaces and queues, ~200 bytes each = 13 MiB.
 const ANSWERS_MAX: usize = 65_536;
@@ -54,12 +54,12 @@ impl Access {
         Self { verb, resource: "nodes", namespace: None, name: None }
     }
 
-    /// On what the scheduler planned from. No object has this name: it is there to be granted.
+    /// On the scheduler's snapshot. No object has this name: it exists only to be granted.
     pub fn snapshot() -> Self {
         Self { verb: "get", resource: "snapshots", namespace: None, name: None }
     }
 
-    /// On what pods of a namespace print.
+    /// On the logs of pods of a namespace.
     pub fn logs(namespace: &str) -> Self {
         Self { verb: "get", resource: "pods/log", namespace: Some(namespace.to_owned()), name: None }
     }
@@ -165,8 +165,8 @@ impl Authorizer {
             .await
     }
 
-    /// Keeps those of the namespaces in which the caller may list runs. Who may list them everywhere is not asked
-    /// about here: callers have a shorter way for that.
+    /// Keeps the namespaces in which the caller may list runs. It does not check the right to list runs
+    /// everywhere, for which there is a shorter way.
     pub async fn with_visible_runs(
         &self,
         identity: &Identity,

@@ -10,7 +10,7 @@ pub struct ExpiringCache<K, V> {
     capacity: usize,
     lifetime: Duration,
     entries: HashMap<K, (Instant, V)>,
-    /// In the order of insertion, which is the order of expiry because the lifetime is one and the same.
+    /// In the order of insertion, which is also the order of expiry because all entries have the same lifetime.
     oldest_first: VecDeque<(Instant, K)>,
 }
 
@@ -26,7 +26,7 @@ impl<K: Hash + Eq + Clone, V: Clone> ExpiringCache<K, V> {
         (now.saturating_duration_since(*inserted) < self.lifetime).then(|| value.clone())
     }
 
-    /// Puts a value in, and expired ones out.
+    /// Inserts a value, and removes expired ones.
     pub fn insert(&mut self, key: K, value: V, now: Instant) {
         while let Some((inserted, _)) = self.oldest_first.front() {
             let expired = now.saturating_duration_since(*inserted) >= self.lifetime;
@@ -41,7 +41,7 @@ impl<K: Hash + Eq + Clone, V: Clone> ExpiringCache<K, V> {
 
     fn remove_oldest(&mut self) {
         let Some((inserted, key)) = self.oldest_first.pop_front() else { return };
-        // The key may have been inserted again since; then that newer entry stays.
+        // If the key was inserted again since, the newer entry stays.
         if self.entries.get(&key).is_some_and(|(at, _)| *at == inserted) {
             self.entries.remove(&key);
         }

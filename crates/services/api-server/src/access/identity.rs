@@ -1,4 +1,4 @@
-//! Who calls, as Kubernetes knows them, and how to act as them.
+//! The caller, as Kubernetes knows them, and how to act as them.
 //!
 //! ```text
 //!   TokenReview ──► UserInfo ──► Identity ──► fingerprint           (key of cached decisions)
@@ -36,16 +36,16 @@ pub enum Error {
     /// The name is empty; acting as nobody would mean acting as this server.
     #[error("the token belongs to a user without a name")]
     NoName,
-    /// A component of Kubernetes, or somebody who calls themselves one.
+    /// A component of Kubernetes, or a user with such a name.
     #[error("`{0}` is a name of Kubernetes itself; only people and service accounts may use this API")]
     SystemUser(String),
-    /// A name, group, UID or extra that would not arrive at the API server as it is.
+    /// A name, group, UID or extra that cannot be sent unchanged in a header.
     #[error("the {0} cannot be sent in a header as it is")]
     NotSendable(&'static str),
 }
 
 impl Identity {
-    /// Takes over what TokenReview said, or refuses it.
+    /// The identity in a TokenReview's answer, or a refusal.
     pub fn new(user: UserInfo) -> Result<Self, Error> {
         let username = user.username.unwrap_or_default();
         if username.is_empty() {
@@ -61,19 +61,19 @@ impl Identity {
         let fingerprint = fingerprint(&username, uid.as_deref(), &groups, &extra);
         let identity =
             Self { username, uid, groups, extra, is_service_account, fingerprint, token_expires_at: None };
-        // Whoever could not write would find out late and by a strange error.
+        // Otherwise the caller would learn late, from a strange error, that they cannot write.
         identity.impersonation_headers()?;
         Ok(identity)
     }
 
-    /// The same user, with a token that ends at this time.
+    /// The same user, with a token that expires at this time.
     #[must_use]
     pub fn expiring(mut self, token_expires_at: Option<Timestamp>) -> Self {
         self.token_expires_at = token_expires_at;
         self
     }
 
-    /// When the token ends, if it says so.
+    /// When the token expires, if it says so.
     pub fn token_expires_at(&self) -> Option<Timestamp> {
         self.token_expires_at
     }
@@ -93,7 +93,7 @@ impl Identity {
         &self.groups
     }
 
-    /// What else the authenticator said.
+    /// The extras from the authenticator.
     pub fn extra(&self) -> &BTreeMap<String, Vec<String>> {
         &self.extra
     }
@@ -103,8 +103,8 @@ impl Identity {
         self.fingerprint
     }
 
-    /// Groups that Kubernetes does not add by itself and that are not sent, so rights that come by them do not
-    /// count for writes.
+    /// Groups that are not sent and that Kubernetes does not add by itself: their rights do not count for
+    /// writes.
     pub fn groups_left_out(&self) -> Vec<&str> {
         const ADDED_BY_KUBERNETES: [&str; 2] = ["system:authenticated", "system:serviceaccounts"];
         self.groups
@@ -116,10 +116,10 @@ impl Identity {
             .collect()
     }
 
-    /// The headers that make a request one of this user.
+    /// The headers that make a request impersonate this user.
     ///
-    /// A service account is its name: the API server adds the groups, and with constrained impersonation it takes
-    /// nothing else. For others, groups of Kubernetes itself (`system:…`) are left out.
+    /// For a service account only the name is sent: kube-apiserver adds the groups, and with constrained
+    /// impersonation accepts nothing else. For others, groups of Kubernetes itself (`system:…`) are left out.
     pub fn impersonation_headers(&self) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         headers.append("impersonate-user", header_value(&self.username, "user name")?);
@@ -149,7 +149,7 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// `system:serviceaccount:<namespace>:<name>`, as strictly as the API server reads it.
+/// `system:serviceaccount:<namespace>:<name>`, as strictly as kube-apiserver reads it.
 fn is_service_account(username: &str) -> bool {
     let Some(rest) = username.strip_prefix("system:serviceaccount:") else { return false };
     let mut parts = rest.split(':');
@@ -159,7 +159,7 @@ fn is_service_account(username: &str) -> bool {
     )
 }
 
-/// A value that arrives as it was sent: HTTP trims white space at both ends, and an empty one means "not given".
+/// A value that arrives unchanged: HTTP trims white space at both ends, and an empty value means "not given".
 fn header_value(value: &str, what: &'static str) -> Result<HeaderValue, Error> {
     if value.is_empty() || value.trim_matches([' ', '\t']) != value {
         return Err(Error::NotSendable(what));
@@ -167,7 +167,7 @@ fn header_value(value: &str, what: &'static str) -> Result<HeaderValue, Error> {
     HeaderValue::from_bytes(value.as_bytes()).map_err(|_| Error::NotSendable(what))
 }
 
-/// Escapes what may not be in a header's name, and `%` itself; the API server unescapes it.
+/// Escapes characters that a header's name may not contain, and `%` itself; kube-apiserver unescapes them.
 fn percent_encode(key: &str) -> String {
     use std::fmt::Write;
     key.bytes().fold(String::new(), |mut text, byte| {
@@ -186,7 +186,7 @@ fn fingerprint(
     groups: &[String],
     extra: &BTreeMap<String, Vec<String>>,
 ) -> Fingerprint {
-    // Every part goes in with its length, so that no two users have the same bytes.
+    // Every part is hashed with its length, so that no two users have the same bytes.
     let mut hash = Sha256::new();
     let mut part = |text: &str| {
         hash.update((text.len() as u64).to_be_bytes());

@@ -1,18 +1,18 @@
-//! How many tokens may be refused in a while before strangers are turned away without asking Kubernetes.
+//! How many tokens may be refused in a time before unknown tokens are refused without asking Kubernetes.
 //!
-//! Tokens cannot be guessed; what is protected is kube-apiserver, which would have to look at each guess.
+//! Tokens cannot be guessed. The budget protects kube-apiserver, which would have to check each guess.
 
 use std::time::{Duration, Instant};
 
-/// Refused tokens that cost a question each, at once: a team whose tokens expire in the same minute.
+/// Refusals at once, each of which costs a question: a team whose tokens expire in the same minute.
 const REFUSALS_MAX: u32 = 200;
-/// One more may be refused after this: 50 in a second, for as long as it takes.
+/// The budget grows by one refusal in this time: 50 in a second.
 const EARN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A bucket of refusals. The clock is the caller's.
 #[derive(Debug)]
 pub struct RefusalBudget {
-    /// The time at which the bucket was full, or would be if nobody else spent.
+    /// The time at which the bucket was full, or will be without more spending.
     full_at: Instant,
 }
 
@@ -27,7 +27,7 @@ impl RefusalBudget {
         self.full_at.saturating_duration_since(now) < EARN_INTERVAL * REFUSALS_MAX
     }
 
-    /// Pays for one. Questions that were under way together may overdraw, by as many as there are at one time.
+    /// Pays for one refusal. Concurrent questions may overdraw the budget, by at most their number.
     pub fn spend(&mut self, now: Instant) {
         self.full_at = self.full_at.max(now) + EARN_INTERVAL;
     }

@@ -1,11 +1,11 @@
-//! When a token ends, if it is a JWT: its claim `exp`. Pure.
+//! The expiry of a token, if it is a JWT: its claim `exp`. Pure.
 //!
-//! Nothing is checked here: Kubernetes has accepted the token, and this only ends a stream that would outlive it.
+//! This checks nothing: Kubernetes has accepted the token. It only ends streams that would outlive it.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
-/// When the token ends; `None` for tokens that do not say.
+/// When the token expires; `None` for tokens that do not say.
 pub fn expires_at(token: &str) -> Option<Timestamp> {
     #[derive(Deserialize)]
     struct Claims {

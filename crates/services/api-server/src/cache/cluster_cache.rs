@@ -2,25 +2,24 @@
 //!
 //! ```text
 //!   watch ──► Init ── InitApply* ── InitDone ──► swapped in at once ──► Apply / Delete
-//!                                       └─ what differs ─┐                   └─ what changed ─┐
-//!                                                        └────────► Changes ◄─────────────────┘  (see events)
+//!                                       └─ differences ──┐                   └─ changes ──┐
+//!                                                        └────────► Changes ◄─────────────┘  (see events)
 //! ```
 //!
-//! Readers hold the locks for a page at most and never while they wait for anything. Whoever holds several takes them
-//! in this order: queues, runs, nodes, pods. (Two readers in opposite order, each before a waiting writer, would wait
-//! for each other.)
+//! Readers hold the locks for one page at most, and never while they wait. A reader that needs several takes
+//! them in this order: queues, runs, nodes, pods. (Two readers in opposite order, each before a waiting writer,
+//! would wait for each other.)
 
 use std::fmt::Debug;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use api_types::{Queue, Run};
-use cluster_convert::{Readable, SlimNode, SlimPod};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
+use slim_objects::{Readable, SlimNode, SlimPod};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -28,12 +27,9 @@ use crate::cache::node_index::NodeIndex;
 use crate::cache::pod_index::PodIndex;
 use crate::cache::queue_index::QueueIndex;
 use crate::cache::run_index::{self, RunIndex};
-use crate::events::changes::{Change, Changes};
+use crate::events::changes::{ChangedObject, Changes};
 
-/// Objects are fetched in pages of this many when a watch begins.
-const LIST_PAGE_SIZE: u32 = 500;
-
-/// What readers see of the whole cluster.
+/// The copy of the cluster that readers see.
 #[derive(Debug, Default)]
 pub struct ClusterCache {
     queues: Mirror<QueueIndex>,
@@ -43,7 +39,7 @@ pub struct ClusterCache {
     changes: Changes,
 }
 
-/// A watch ended, which a watch never does by itself.
+/// A watch ended, which must not happen.
 #[derive(Debug, thiserror::Error)]
 #[error("the watch of {0} ended")]
 pub struct Error(&'static str);
@@ -60,7 +56,7 @@ impl ClusterCache {
         }
     }
 
-    /// Whether everything that exists has been seen once.
+    /// Whether every list is complete.
     pub fn is_complete(&self) -> bool {
         self.queues.is_complete()
             && self.runs.is_complete()
@@ -68,7 +64,7 @@ impl ClusterCache {
             && self.pods.is_complete()
     }
 
-    /// Waits until everything that exists has been seen once.
+    /// Waits until every list is complete.
     pub async fn complete(&self) {
         self.queues.complete().await;
         self.runs.complete().await;
@@ -124,13 +120,13 @@ impl ClusterCache {
         self.pods.read()
     }
 
-    /// What has changed and was not told yet.
+    /// Changes that are not published yet.
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// Waits until the cache shows a run as `seen` wants it, so that whoever wrote it reads what they wrote. Gives
-    /// up after `bound`: the write has happened all the same.
+    /// Waits until `seen` accepts the cached run, so that writers read their own writes. Gives up after
+    /// `bound`: the write has happened all the same.
     pub async fn wait_for_run(
         &self,
         namespace: &str,
@@ -146,30 +142,30 @@ impl ClusterCache {
     }
 }
 
-/// Something that a watch keeps current, and that says what each step changed.
+/// An index that a watch keeps current, and that returns what each step changed.
 trait Index: Default + Debug {
     type Object;
-    fn apply(&mut self, object: Self::Object) -> Vec<Change>;
-    fn remove(&mut self, object: &Self::Object) -> Vec<Change>;
-    /// What differs in another index, which a new list has brought.
-    fn differences(&self, new: &Self) -> Vec<Change>;
+    fn apply(&mut self, object: Self::Object) -> Vec<ChangedObject>;
+    fn remove(&mut self, object: &Self::Object) -> Vec<ChangedObject>;
+    /// The differences to a new index, from a new list.
+    fn differences(&self, new: &Self) -> Vec<ChangedObject>;
 }
 
 impl Index for RunIndex {
     type Object = Readable<Run>;
 
-    fn apply(&mut self, Readable(run): Readable<Run>) -> Vec<Change> {
+    fn apply(&mut self, Readable(run): Readable<Run>) -> Vec<ChangedObject> {
         let change = run_index::change(&run);
         self.apply(Arc::new(run));
         vec![change]
     }
 
-    fn remove(&mut self, Readable(run): &Readable<Run>) -> Vec<Change> {
+    fn remove(&mut self, Readable(run): &Readable<Run>) -> Vec<ChangedObject> {
         self.remove(run);
         vec![run_index::change(run)]
     }
 
-    fn differences(&self, new: &Self) -> Vec<Change> {
+    fn differences(&self, new: &Self) -> Vec<ChangedObject> {
         self.differences(new)
     }
 }
@@ -177,19 +173,19 @@ impl Index for RunIndex {
 impl Index for QueueIndex {
     type Object = Readable<Queue>;
 
-    fn apply(&mut self, Readable(queue): Readable<Queue>) -> Vec<Change> {
+    fn apply(&mut self, Readable(queue): Readable<Queue>) -> Vec<ChangedObject> {
         let changes = self.changes_with(&queue);
         self.apply(Arc::new(queue));
         changes
     }
 
-    fn remove(&mut self, Readable(queue): &Readable<Queue>) -> Vec<Change> {
+    fn remove(&mut self, Readable(queue): &Readable<Queue>) -> Vec<ChangedObject> {
         let changes = self.changes_without(queue);
         self.remove(queue);
         changes
     }
 
-    fn differences(&self, new: &Self) -> Vec<Change> {
+    fn differences(&self, new: &Self) -> Vec<ChangedObject> {
         self.differences(new)
     }
 }
@@ -197,15 +193,15 @@ impl Index for QueueIndex {
 impl Index for NodeIndex {
     type Object = SlimNode;
 
-    fn apply(&mut self, node: SlimNode) -> Vec<Change> {
+    fn apply(&mut self, node: SlimNode) -> Vec<ChangedObject> {
         self.apply(&node)
     }
 
-    fn remove(&mut self, node: &SlimNode) -> Vec<Change> {
+    fn remove(&mut self, node: &SlimNode) -> Vec<ChangedObject> {
         self.remove(node)
     }
 
-    fn differences(&self, new: &Self) -> Vec<Change> {
+    fn differences(&self, new: &Self) -> Vec<ChangedObject> {
         self.differences(new)
     }
 }
@@ -213,15 +209,15 @@ impl Index for NodeIndex {
 impl Index for PodIndex {
     type Object = SlimPod;
 
-    fn apply(&mut self, pod: SlimPod) -> Vec<Change> {
+    fn apply(&mut self, pod: SlimPod) -> Vec<ChangedObject> {
         self.apply(&pod)
     }
 
-    fn remove(&mut self, pod: &SlimPod) -> Vec<Change> {
+    fn remove(&mut self, pod: &SlimPod) -> Vec<ChangedObject> {
         self.remove(pod)
     }
 
-    fn differences(&self, new: &Self) -> Vec<Change> {
+    fn differences(&self, new: &Self) -> Vec<ChangedObject> {
         self.differences(new)
     }
 }
@@ -260,10 +256,11 @@ impl<I: Index> Mirror<I> {
         result
     }
 
-    /// Swaps in what a list has brought. Nobody else writes, so what differs is found without keeping readers out.
-    fn replace(&self, listed: I) -> Vec<Change> {
+    /// Swaps in the index of a new list. There is only one writer, so the differences are found without locking
+    /// out readers.
+    fn replace(&self, listed: I) -> Vec<ChangedObject> {
         let changes = if self.is_complete() { self.read().differences(&listed) } else { Vec::new() };
-        // The old index is dropped outside of the lock.
+        // The old index is dropped outside the lock.
         drop(self.change(|index| std::mem::replace(index, listed)));
         changes
     }
@@ -278,25 +275,22 @@ async fn follow<I: Index>(
 where
     I::Object: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let config = watcher::Config::default().page_size(LIST_PAGE_SIZE);
-    // The back-off is bounded at 30 s by kube; until then the last known state is served.
-    let mut events = watch_objects(api, config)
-        .default_backoff()
-        .map_err(|error| warn!(what, %error, "A watch failed and is tried again."))
-        .boxed();
+    // While it fails the last known state is served.
+    let mut events = service_kit::watch::objects(api, watcher::Config::default(), move |error| {
+        warn!(what, %error, "A watch failed and is tried again.");
+    });
     let mut listed = I::default();
     while let Some(event) = events.next().await {
         match event {
-            Err(()) => {}
-            Ok(Event::Init) => listed = I::default(),
-            Ok(Event::InitApply(object)) => drop(listed.apply(object)),
-            Ok(Event::InitDone) => {
+            Event::Init => listed = I::default(),
+            Event::InitApply(object) => drop(listed.apply(object)),
+            Event::InitDone => {
                 changes.note(mirror.replace(std::mem::take(&mut listed)));
                 info!(what, "Listed everything.");
             }
-            // Noted after the index has it, so that whoever is told finds it there.
-            Ok(Event::Apply(object)) => changes.note(mirror.change(|index| index.apply(object))),
-            Ok(Event::Delete(object)) => changes.note(mirror.change(|index| index.remove(&object))),
+            // Noted after the index has it, so that readers of the event find it there.
+            Event::Apply(object) => changes.note(mirror.change(|index| index.apply(object))),
+            Event::Delete(object) => changes.note(mirror.change(|index| index.remove(&object))),
         }
     }
     Err(Error(what))
@@ -313,7 +307,7 @@ mod tests {
 
     use super::ClusterCache;
 
-    /// Kubernetes with one run and one queue, whose managed fields hold a time that our types cannot.
+    /// Kubernetes with one run and one queue, whose managed fields have a time that our types cannot hold.
     fn kubernetes() -> Client {
         let service = tower::service_fn(|request: http::Request<Body>| async move {
             if request.uri().query().is_some_and(|query| query.contains("watch=true")) {

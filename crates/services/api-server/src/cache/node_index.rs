@@ -1,19 +1,20 @@
-//! Nodes by name, with what the map shows of them.
+//! Nodes by name, with the fields that the map shows.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use cluster_convert::SlimNode;
+use api_types::names::GPU_RESOURCE;
+use slim_objects::{SlimNode, gpu_type, quantity, topology};
 
-use crate::events::changes::Change;
+use crate::events::changes::ChangedObject;
 
-/// A node as far as the map shows it. 10,000 × (72 bytes + three texts of ~20) are 1.5 MB.
+/// The fields of a node that the map shows. 10,000 × (72 bytes + three texts of ~20) are 1.5 MB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedNode {
     /// Unique in the cluster.
     pub name: Arc<str>,
-    /// Its rack, if a label says.
+    /// Its rack, if it has the label.
     pub rack: Option<Arc<str>>,
     /// Its GPU type.
     pub gpu_type: Option<Arc<str>>,
@@ -27,14 +28,15 @@ pub struct CachedNode {
 
 impl CachedNode {
     fn read(slim: &SlimNode) -> Self {
-        let node = cluster_convert::node(slim);
+        let metadata = &slim.metadata;
+        let gpus = slim.status.allocatable.get(GPU_RESOURCE).and_then(|text| quantity::units(text).ok());
         let mut conditions = slim.status.conditions.iter();
         Self {
-            schedulable: node.schedulable && !node.cordoned,
-            name: node.name.to_string().into(),
-            rack: node.topology.last().cloned(),
-            gpu_type: node.gpu_type.map(|gpu_type| gpu_type.to_string().into()),
-            gpus: u32::try_from(node.allocatable.gpus).unwrap_or(0),
+            schedulable: metadata.deletion_timestamp.is_none() && !slim.spec.unschedulable,
+            name: metadata.name.as_deref().unwrap_or_default().into(),
+            rack: metadata.labels.as_ref().and_then(|labels| topology(labels).pop()),
+            gpu_type: gpu_type(slim),
+            gpus: u32::try_from(gpus.unwrap_or(0)).unwrap_or(0),
             ready: conditions.any(|it| it.kind == "Ready" && it.status == "True"),
         }
     }
@@ -47,28 +49,28 @@ pub struct NodeIndex {
 }
 
 impl NodeIndex {
-    /// Adds a node or replaces its former version; says what changed by that. A heartbeat changes nothing.
-    pub fn apply(&mut self, node: &SlimNode) -> Vec<Change> {
+    /// Adds a node or replaces its former version; returns the changes. A heartbeat changes nothing.
+    pub fn apply(&mut self, node: &SlimNode) -> Vec<ChangedObject> {
         let node = CachedNode::read(node);
         if self.by_name.get(&node.name).is_some_and(|old| **old == node) {
             return Vec::new();
         }
         let name = Arc::clone(&node.name);
         self.by_name.insert(Arc::clone(&name), Arc::new(node));
-        vec![Change::Node(name)]
+        vec![ChangedObject::Node(name)]
     }
 
-    /// Forgets a node; says what changed by that.
-    pub fn remove(&mut self, node: &SlimNode) -> Vec<Change> {
+    /// Removes a node; returns the changes.
+    pub fn remove(&mut self, node: &SlimNode) -> Vec<ChangedObject> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
-        self.by_name.remove_entry(name).map(|(name, _)| Change::Node(name)).into_iter().collect()
+        self.by_name.remove_entry(name).map(|(name, _)| ChangedObject::Node(name)).into_iter().collect()
     }
 
-    /// What differs in another index, which a new list has brought.
-    pub fn differences(&self, new: &Self) -> Vec<Change> {
-        let differs = |mine: &Self, other: &Self| -> Vec<Change> {
+    /// The differences to a new index, from a new list.
+    pub fn differences(&self, new: &Self) -> Vec<ChangedObject> {
+        let differs = |mine: &Self, other: &Self| -> Vec<ChangedObject> {
             let nodes = mine.by_name.iter().filter(|(name, node)| other.by_name.get(*name) != Some(*node));
-            nodes.map(|(name, _)| Change::Node(Arc::clone(name))).collect()
+            nodes.map(|(name, _)| ChangedObject::Node(Arc::clone(name))).collect()
         };
         let mut changes = differs(self, new);
         changes.extend(differs(new, self));
@@ -80,7 +82,7 @@ impl NodeIndex {
         self.by_name.get(name)
     }
 
-    /// The nodes behind `after`, by name.
+    /// The nodes after `after`, by name.
     pub fn after(&self, after: Option<&str>) -> impl Iterator<Item = &Arc<CachedNode>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.by_name.range::<str, _>((from, Bound::Unbounded)).map(|(_, node)| node)
@@ -89,11 +91,11 @@ impl NodeIndex {
 
 #[cfg(test)]
 mod tests {
-    use cluster_convert::SlimNode;
     use serde_json::json;
+    use slim_objects::SlimNode;
 
     use super::NodeIndex;
-    use crate::events::changes::Change;
+    use crate::events::changes::ChangedObject;
 
     fn node(name: &str, ready: &str, heartbeat: &str) -> SlimNode {
         serde_json::from_value(json!({
@@ -120,10 +122,10 @@ mod tests {
     #[test]
     fn a_heartbeat_is_no_change_but_an_unready_kubelet_is() {
         let mut index = NodeIndex::default();
-        assert_eq!(index.apply(&node("n1", "True", "1")), [Change::Node("n1".into())]);
+        assert_eq!(index.apply(&node("n1", "True", "1")), [ChangedObject::Node("n1".into())]);
         assert_eq!(index.apply(&node("n1", "True", "2")), []);
-        assert_eq!(index.apply(&node("n1", "Unknown", "3")), [Change::Node("n1".into())]);
-        assert_eq!(index.remove(&node("n1", "True", "4")), [Change::Node("n1".into())]);
+        assert_eq!(index.apply(&node("n1", "Unknown", "3")), [ChangedObject::Node("n1".into())]);
+        assert_eq!(index.remove(&node("n1", "True", "4")), [ChangedObject::Node("n1".into())]);
         assert_eq!(index.remove(&node("n1", "True", "4")), []);
     }
 
@@ -136,7 +138,7 @@ mod tests {
             before.map(|ready| old.apply(&node(name, ready, "1")));
             after.map(|ready| new.apply(&node(name, ready, "2")));
         }
-        let changed: Vec<_> = ["a", "c", "c"].map(|name| Change::Node(name.into())).into();
+        let changed: Vec<_> = ["a", "c", "c"].map(|name| ChangedObject::Node(name.into())).into();
         assert_eq!(old.differences(&new), changed);
         let names = |after| -> Vec<_> { old.after(after).map(|node| node.name.to_string()).collect() };
         assert_eq!(names(None), ["a", "b", "c"]);

@@ -1,29 +1,32 @@
-//! Pods, as far as a run's members and a node's occupants show them: by name, by run and by node.
+//! Pods by name, by run and by node, with the fields that members and occupants show.
 //!
 //! ```text
 //!   SlimPod ──► CachedPod ──┬─► pods      (namespace, name)        every pod of a run, or with GPUs
 //!                           ├─► by_run    (namespace, run, name)   its members
-//!                           └─► by_node   (node, namespace, name)  who holds GPUs of it
+//!                           └─► by_node   (node, namespace, name)  occupants of its GPUs
 //! ```
 //!
-//! Memory of one pod, in bytes: `CachedPod` 208 and its counters 16; its name ~45 and 16; three trees, filled to half
-//! at the worst, (32 + 8) / 0.5 + 2 × (48 + 8) / 0.5 = 304; the run's name, if no other pod has it, ~80 with its place
-//! among the shared texts; the allocator's share ~10 of each of four. Together ~710, so 100,000 pods are 71 MB. Texts that many pods have (namespace, queue, node) are shared. A pod that is neither of a run nor holds
-//! GPUs is not kept at all.
+//! Memory of one pod, in bytes: `CachedPod` 208 and its counters 16; its name ~45 and 16; three trees, at least
+//! half full, (32 + 8) / 0.5 + 2 × (48 + 8) / 0.5 = 304; the run's name, if no other pod has it, ~80 with its
+//! entry among the shared texts; ~10 for the allocator for each of the four. Together ~710, so 100,000 pods are
+//! 71 MB. Texts that many pods have (namespace, queue, node) are shared. A pod of no run and without GPUs is
+//! not kept.
 
 mod cached_pod;
+mod texts;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use cluster_convert::SlimPod;
+use slim_objects::SlimPod;
 
 pub use cached_pod::{CachedPod, uid};
+use texts::Texts;
 
-use crate::events::changes::{Change, RunKey};
+use crate::events::changes::{ChangedObject, RunKey};
 
-/// What a pod is found by, from the coarse to the fine.
+/// The key of a pod in an index, from coarse to fine.
 type Place = (Arc<str>, Arc<str>, Arc<str>);
 
 /// All pods of the cluster that are shown anywhere.
@@ -36,8 +39,8 @@ pub struct PodIndex {
 }
 
 impl PodIndex {
-    /// Adds a pod or replaces its former version; says what changed by that.
-    pub fn apply(&mut self, pod: &SlimPod) -> Vec<Change> {
+    /// Adds a pod or replaces its former version; returns the changes.
+    pub fn apply(&mut self, pod: &SlimPod) -> Vec<ChangedObject> {
         let Some(pod) = CachedPod::read(pod, &mut self.texts) else { return self.remove(pod) };
         let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
         if self.pods.get(&key).is_some_and(|old| **old == pod) {
@@ -56,16 +59,16 @@ impl PodIndex {
         changes
     }
 
-    /// Forgets a pod; says what changed by that.
-    pub fn remove(&mut self, pod: &SlimPod) -> Vec<Change> {
+    /// Removes a pod; returns the changes.
+    pub fn remove(&mut self, pod: &SlimPod) -> Vec<ChangedObject> {
         let text = |text: &Option<String>| Arc::<str>::from(text.as_deref().unwrap_or_default());
         let key = (text(&pod.metadata.namespace), text(&pod.metadata.name));
         self.take(&key).iter().flat_map(|pod| changes(pod)).collect()
     }
 
-    /// What differs in another index, which a new list has brought.
-    pub fn differences(&self, new: &Self) -> Vec<Change> {
-        let differs = |mine: &Self, other: &Self| -> Vec<Change> {
+    /// The differences to a new index, from a new list.
+    pub fn differences(&self, new: &Self) -> Vec<ChangedObject> {
+        let differs = |mine: &Self, other: &Self| -> Vec<ChangedObject> {
             let pods = mine.pods.iter().filter(|(key, pod)| other.pods.get(*key) != Some(*pod));
             pods.flat_map(|(_, pod)| changes(pod)).collect()
         };
@@ -84,7 +87,7 @@ impl PodIndex {
         let mut members: BTreeMap<u32, &Arc<CachedPod>> = BTreeMap::new();
         for pod in range(&self.by_run, namespace, run).filter(|pod| pod.attempt == attempt) {
             let newest = members.entry(pod.index).or_insert(pod);
-            // A member that was lost with its node has a pod for each of its lives; ties are broken by name.
+            // A member that was lost with its node has several pods; ties are broken by name.
             if (newest.created_second, &newest.name) < (pod.created_second, &pod.name) {
                 *newest = pod;
             }
@@ -113,30 +116,6 @@ impl PodIndex {
     }
 }
 
-/// Texts of which there are few and which many pods have.
-#[derive(Debug, Default)]
-struct Texts {
-    shared: HashSet<Arc<str>>,
-    /// When there are so many, those that no pod has any more are let go.
-    next_sweep: usize,
-}
-
-impl Texts {
-    fn share(&mut self, text: &str) -> Arc<str> {
-        if let Some(shared) = self.shared.get(text) {
-            return Arc::clone(shared);
-        }
-        if self.shared.len() >= self.next_sweep {
-            self.shared.retain(|text| Arc::strong_count(text) > 1);
-            // A sweep costs its size, so each may be followed by as many additions: constant cost for each.
-            self.next_sweep = (self.shared.len() * 2).max(1_024);
-        }
-        let shared: Arc<str> = text.into();
-        self.shared.insert(Arc::clone(&shared));
-        shared
-    }
-}
-
 fn range<'a>(
     by: &'a BTreeMap<Place, Arc<CachedPod>>,
     first: &'a str,
@@ -148,10 +127,10 @@ fn range<'a>(
         .map(|(_, pod)| pod)
 }
 
-/// What shows this pod.
-fn changes(pod: &CachedPod) -> Vec<Change> {
-    let run = pod.run.as_deref().map(|run| Change::Members(RunKey::new(&pod.namespace, run)));
-    let node = pod.holds_gpus_of().map(|node| Change::Node(node.as_ref().into()));
+/// The objects that show this pod.
+fn changes(pod: &CachedPod) -> Vec<ChangedObject> {
+    let run = pod.run.as_deref().map(|run| ChangedObject::Members(RunKey::new(&pod.namespace, run)));
+    let node = pod.holds_gpus_of().map(|node| ChangedObject::Node(node.as_ref().into()));
     run.into_iter().chain(node).collect()
 }
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api_types::Queue;
+use api_types::queue::default_queue;
 
-use crate::events::changes::Change;
+use crate::events::changes::ChangedObject;
 
 /// All queues of the cluster.
 #[derive(Debug, Default)]
@@ -39,24 +40,30 @@ impl QueueIndex {
         }
     }
 
-    /// What changes when a queue gets this version. Which runs a queue is charged for follows from the namespaces that
-    /// queues list; when those change, more does than can be named.
-    pub fn changes_with(&self, queue: &Queue) -> Vec<Change> {
+    /// The changes when a queue gets this version. The namespaces that queues list decide which queue a run is
+    /// charged to. If they change, everything may have changed.
+    pub fn changes_with(&self, queue: &Queue) -> Vec<ChangedObject> {
         let name = queue.metadata.name.as_deref().unwrap_or_default();
         let before = self.by_name.get(name).map(|old| old.spec.namespaces.as_slice()).unwrap_or_default();
         let moved = before != queue.spec.namespaces;
-        [Change::Queue(name.into())].into_iter().chain(moved.then_some(Change::Everything)).collect()
+        [ChangedObject::Queue(name.into())]
+            .into_iter()
+            .chain(moved.then_some(ChangedObject::Everything))
+            .collect()
     }
 
-    /// What changes when a queue goes.
-    pub fn changes_without(&self, queue: &Queue) -> Vec<Change> {
+    /// The changes when a queue is deleted.
+    pub fn changes_without(&self, queue: &Queue) -> Vec<ChangedObject> {
         let name = queue.metadata.name.as_deref().unwrap_or_default();
         let had_namespaces = self.by_name.get(name).is_some_and(|old| !old.spec.namespaces.is_empty());
-        [Change::Queue(name.into())].into_iter().chain(had_namespaces.then_some(Change::Everything)).collect()
+        [ChangedObject::Queue(name.into())]
+            .into_iter()
+            .chain(had_namespaces.then_some(ChangedObject::Everything))
+            .collect()
     }
 
-    /// What differs in another index, which a new list has brought.
-    pub fn differences(&self, new: &Self) -> Vec<Change> {
+    /// The differences to a new index, from a new list.
+    pub fn differences(&self, new: &Self) -> Vec<ChangedObject> {
         let gone = self.by_name.iter().filter(|(name, _)| !new.by_name.contains_key(*name));
         let newer = new.by_name.iter().filter(|(name, queue)| {
             let version = |queue: &Queue| queue.metadata.resource_version.clone();
@@ -71,7 +78,7 @@ impl QueueIndex {
         self.by_name.get(name).cloned()
     }
 
-    /// Every queue behind `after`, by name.
+    /// The queues after `after`, by name.
     pub fn after(&self, after: Option<&str>) -> Vec<Arc<Queue>> {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         self.by_name
@@ -82,11 +89,7 @@ impl QueueIndex {
 
     /// The one queue that lists the namespace; `None` if there is none, or several.
     pub fn of_namespace(&self, namespace: &str) -> Option<&str> {
-        let mut queues = self.by_namespace.get(namespace)?.iter();
-        match (queues.next(), queues.next()) {
-            (Some(queue), None) => Some(queue),
-            _ => None,
-        }
+        default_queue(self.by_namespace.get(namespace)?)
     }
 }
 
@@ -97,7 +100,7 @@ mod tests {
     use api_types::{Queue, QueueSpec};
 
     use super::QueueIndex;
-    use crate::events::changes::Change;
+    use crate::events::changes::ChangedObject;
 
     fn queue(name: &str, namespaces: &[&str]) -> Arc<Queue> {
         let namespaces = namespaces.iter().map(|&name| name.to_owned()).collect();
@@ -122,9 +125,9 @@ mod tests {
     fn a_queue_that_serves_other_namespaces_changes_more_than_itself() {
         let mut index = QueueIndex::default();
         index.apply(queue("nlp", &["nlp"]));
-        let itself = Change::Queue("nlp".into());
+        let itself = ChangedObject::Queue("nlp".into());
         assert_eq!(index.changes_with(&queue("nlp", &["nlp"])), std::slice::from_ref(&itself));
-        let both = [itself, Change::Everything];
+        let both = [itself, ChangedObject::Everything];
         assert_eq!(index.changes_with(&queue("nlp", &["nlp", "speech"])), both);
         assert_eq!(index.changes_without(&queue("nlp", &[])), both);
         assert_eq!(index.differences(&QueueIndex::default()), both);

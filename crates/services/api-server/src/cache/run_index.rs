@@ -1,4 +1,4 @@
-//! Runs, newest first, as a whole and by namespace, so that a page costs what it shows and not what exists.
+//! Runs, newest first, as a whole and by namespace, so that a page's cost depends only on what it shows.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use api_types::{Run, RunPhase};
 
-use crate::events::changes::{Change, RunKey};
+use crate::events::changes::{ChangedObject, RunKey};
 use crate::http::page_token;
 
-/// Where a run stands in lists: newest first, then by namespace and name.
+/// The position of a run in lists: newest first, then by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     created_second: Reverse<i64>,
@@ -26,14 +26,14 @@ pub enum Visible {
     Namespaces(Vec<String>),
 }
 
-/// What was asked for.
+/// The question for a page.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// What the caller may see.
     pub visible: Visible,
     /// Only runs that are in this phase.
     pub phase: Option<RunPhase>,
-    /// The page starts behind this run.
+    /// The page starts after this run.
     pub after: Option<Position>,
     /// The most runs on the page.
     pub limit: usize,
@@ -53,7 +53,7 @@ struct Namespace {
 }
 
 impl Position {
-    /// Where the run stands.
+    /// The position of the run.
     pub fn of(run: &Run) -> Self {
         let metadata = &run.metadata;
         Self {
@@ -62,6 +62,15 @@ impl Position {
             ),
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The same for the archive.
+    pub fn place(&self) -> store::Place {
+        store::Place {
+            created_second: self.created_second.0,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
         }
     }
 
@@ -94,7 +103,7 @@ impl RunIndex {
         let Position { namespace: namespace_name, name, .. } = Position::of(run);
         let Some(namespace) = self.namespaces.get_mut(&namespace_name) else { return };
         let Some(old) = namespace.by_name.remove(&name) else { return };
-        // A run of the same name that was created at another time stands elsewhere.
+        // A run of the same name that was created at another time has another position.
         let position = Position::of(&old);
         namespace.positions.remove(&position);
         self.by_position.remove(&position);
@@ -103,8 +112,8 @@ impl RunIndex {
         }
     }
 
-    /// What differs in another index, which a new list has brought.
-    pub fn differences(&self, new: &Self) -> Vec<Change> {
+    /// The differences to a new index, from a new list.
+    pub fn differences(&self, new: &Self) -> Vec<ChangedObject> {
         let version = |run: &Run| run.metadata.resource_version.clone();
         let newer = new.by_position.iter().filter(|(position, run)| {
             let old = self.by_position.get(*position);
@@ -170,10 +179,10 @@ impl RunIndex {
     }
 }
 
-/// That a run changed.
-pub fn change(run: &Run) -> Change {
+/// The change of a run.
+pub fn change(run: &Run) -> ChangedObject {
     let name = |name: &Option<String>| Arc::from(name.as_deref().unwrap_or_default());
-    Change::Run(RunKey { namespace: name(&run.metadata.namespace), name: name(&run.metadata.name) })
+    ChangedObject::Run(RunKey { namespace: name(&run.metadata.namespace), name: name(&run.metadata.name) })
 }
 
 #[cfg(test)]
@@ -185,7 +194,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::{Position, Query, RunIndex, Visible};
-    use crate::events::changes::{Change, RunKey};
+    use crate::events::changes::{ChangedObject, RunKey};
 
     fn run(second: i64, namespace: &str, name: &str, phase: RunPhase) -> Arc<Run> {
         let mut run = Run::new(name, RunSpec::default());
@@ -263,7 +272,7 @@ mod tests {
         let mut changed = Run::clone(&run(10, "a", "old", RunPhase::Stopped));
         changed.metadata.resource_version = Some("2".to_owned());
         new.apply(Arc::new(changed));
-        let change = |namespace, name| Change::Run(RunKey::new(namespace, name));
+        let change = |namespace, name| ChangedObject::Run(RunKey::new(namespace, name));
         assert_eq!(index().differences(&new), [change("b", "new"), change("d", "come"), change("a", "old")]);
         assert_eq!(index().differences(&index()), []);
     }

@@ -1,4 +1,4 @@
-//! The ledger as handlers use it: there or not, within bounds, and with errors that say what to do next.
+//! The ledger for handlers: it may be absent, its time is bounded, and its errors say what to do next.
 //!
 //! ```text
 //!   handler ─► Ledger ─► store::Reader ─► PostgreSQL, as the readers' role, for one scope
@@ -13,15 +13,17 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use api_types::Run;
 use costing::Moment;
 use http::StatusCode;
-use store::{Reader, Report, ReportQuery, RunCost, Scope};
+use slim_objects::Readable;
+use store::{ArchiveQuery, Reader, Report, ReportQuery, RunCost, Scope};
 use tracing::{error, warn};
 
 use crate::http::problem::ApiError;
 
-/// The longest that one question may take: 2 s for a connection, 10 s for its statement; the database itself gives
-/// up after that. Counted here too, because a database that vanished from the network says nothing.
+/// The longest time for one question: 2 s for a connection, 10 s for its statement. The database itself gives
+/// up after that, but one that vanished from the network does not answer, so the time is bounded here too.
 const QUESTION_TIME_MAX: Duration = Duration::from_secs(12);
 /// The longest address: a user, a password, a host and options.
 const ADDRESS_BYTES_MAX: u64 = 4 * 1024;
@@ -74,12 +76,12 @@ impl Ledger {
         Ok(Self { reader })
     }
 
-    /// Sums of what the scope may see.
+    /// Sums within the scope.
     pub async fn report(&self, scope: &Scope, query: &ReportQuery, now: Moment) -> Result<Report, ApiError> {
         bounded(self.reader.report(scope, query, now)).await
     }
 
-    /// One run, as far as the scope may see it.
+    /// The cost of one run, within the scope.
     pub async fn run_cost(
         &self,
         scope: &Scope,
@@ -89,9 +91,26 @@ impl Ledger {
     ) -> Result<RunCost, ApiError> {
         bounded(self.reader.run_cost(scope, namespace, run, now)).await
     }
+
+    /// A page of archived runs within the scope, newest first.
+    pub async fn archived_runs(&self, scope: &Scope, query: &ArchiveQuery) -> Result<Vec<Run>, ApiError> {
+        let documents = bounded(self.reader.archived_runs(scope, query)).await?;
+        documents.into_iter().map(read).collect()
+    }
+
+    /// The newest archived run of this name.
+    pub async fn archived_run(&self, namespace: &str, name: &str) -> Result<Option<Run>, ApiError> {
+        let scope = Scope::Namespaces(vec![namespace.to_owned()]);
+        bounded(self.reader.archived_run(&scope, namespace, name)).await?.map(read).transpose()
+    }
+
+    /// Every namespace with an archived run. Names only: check the caller's rights in each.
+    pub async fn archived_namespaces(&self) -> Result<Vec<String>, ApiError> {
+        bounded(self.reader.archived_namespaces(&Scope::Everything)).await
+    }
 }
 
-/// What is answered where no ledger was configured.
+/// The answer if no ledger is configured.
 pub fn not_configured() -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "NoLedger", "this server keeps no ledger, so nothing has a cost")
         .hint("an administrator can set one up and start the API server with --database-url-file: see docs/guides/operate.md")
@@ -108,6 +127,13 @@ async fn bounded<T>(question: impl Future<Output = Result<T, store::Error>>) -> 
     }
 }
 
+fn read(document: serde_json::Value) -> Result<Run, ApiError> {
+    serde_json::from_value(document).map(|Readable(run)| run).map_err(|error| {
+        error!(%error, "An archived run cannot be read.");
+        refused()
+    })
+}
+
 fn refusal(problem: &store::Error) -> ApiError {
     let source = std::error::Error::source(problem).map(ToString::to_string);
     if problem.is_unavailable() {
@@ -115,6 +141,10 @@ fn refusal(problem: &store::Error) -> ApiError {
         return unavailable();
     }
     error!(error = %problem, source, "The ledger's database refused.");
+    refused()
+}
+
+fn refused() -> ApiError {
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "LedgerRefused", "the ledger cannot answer this")
         .hint("this is a fault of the platform: an administrator finds the cause in the API server's log")
 }

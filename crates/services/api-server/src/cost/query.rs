@@ -1,4 +1,4 @@
-//! What is asked of a cost report: days, filters, and where a page goes on. Pure.
+//! The query of a cost report: days, filters, and where a page continues. Pure.
 
 use api_types::rest::CostGrouping;
 use costing::{Day, Moment};
@@ -17,7 +17,7 @@ const LIMIT_DEFAULT: u16 = 100;
 const LIMIT_MAX: u16 = 1_000;
 /// The longest name of a user that is looked for.
 const USER_LENGTH_MAX: usize = 1_024;
-/// For how long a report can be paged through: what ran when it began has mostly not ended by then.
+/// For how long the pages of a report can be read: most of what ran at its beginning still runs then.
 const PAGING_SECONDS_MAX: i64 = 15 * 60;
 
 /// A day in a query, as `2026-11-01`.
@@ -44,7 +44,7 @@ pub struct Period {
     pub until: Day,
 }
 
-/// Where a page ended: the next one begins behind this key, and counts until the same moment as the first did.
+/// Where a page ended: the next one begins after this key, and counts until the same moment as the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// What rows are summed by.
@@ -56,7 +56,7 @@ pub struct Position {
 }
 
 impl Period {
-    /// The days that were asked for. Without a last day, until today; without a first, from the first of the last
+    /// The days of the report. The default for the last day is today; for the first, the first of the last
     /// day's month.
     pub fn new(since: Option<DayName>, until: Option<DayName>, today: Day) -> Result<Self, ApiError> {
         let until = until.map_or_else(|| to_date(today), |DayName(date)| date);
@@ -83,7 +83,7 @@ impl Position {
         page_token::encode(&[name(self.by), &self.as_of.0.to_string(), &key])
     }
 
-    /// From the continue token of a report by `by` that began not long before `now`.
+    /// Reads the continue token of a report by `by` that began not long before `now`.
     pub fn from_token(token: &str, by: CostGrouping, now: Moment) -> Result<Self, ApiError> {
         let [grouping, as_of, key] = page_token::decode(token)?;
         if grouping != name(by) {
@@ -152,9 +152,9 @@ impl TryFrom<String> for DayName {
 
     fn try_from(text: String) -> Result<Self, String> {
         let day = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
-        // Kubernetes, and hence any bill of it, began later than 1970.
+        // No bill is older than 1970.
         let day = day.filter(|date| date.year() >= 1970);
-        day.map(Self).ok_or_else(|| format!("`{text}` is no day: write it as 2026-11-01"))
+        day.map(Self).ok_or_else(|| format!("`{text}` is not a day: write it as 2026-11-01"))
     }
 }
 

@@ -1,16 +1,16 @@
-//! Whose cost a caller may see. Kubernetes decides; the database holds the line that is drawn here.
+//! Whose cost a caller may see. Kubernetes decides, and the database enforces the scope.
 //!
 //! ```text
 //!   names a namespace ──► may list runs there? ──────────────► rows of that namespace, else 403
 //!   may list runs everywhere ────────────────────────────────► everything, idle nodes included
 //!   names a queue ──► may not get it ────────────────────────► 403
 //!                 ├─► by queue, day, class ──────────────────► rows of the queue and those below it
-//!                 └─► by run, user, namespace, or one user's: the same rows, if the caller may list runs in every
-//!                     namespace that has any; else 403 with what to ask instead
-//!   otherwise ───────────────────────────────────────────────► rows of the namespaces that they may list runs in
+//!                 └─► by run, user, namespace, or for one user: the same rows, if the caller may list runs in every
+//!                     namespace that has any; else 403 with a hint
+//!   otherwise ───────────────────────────────────────────────► rows of the namespaces in which they may list runs
 //! ```
 //!
-//! So a report's total never depends on what it is summed by.
+//! So a report's total never depends on how it is summed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,23 +25,23 @@ use crate::cache::queue_index::QueueIndex;
 use crate::http::problem::ApiError;
 use crate::server::Server;
 
-/// Namespaces that are asked about for one report: 2,000 at 16 at a time and 5 ms each take 0.6 s.
+/// Namespaces that are checked for one report: 2,000 at 16 at a time and 5 ms each take 0.6 s.
 const NAMESPACES_MAX: usize = 2_000;
-/// Namespaces with use in one queue that are asked about before names are shown.
+/// Namespaces with use in one queue that are checked before names are shown.
 const NAMESPACES_OF_QUEUE_MAX: u32 = 1_000;
 
-/// What is asked, as far as it matters for who may ask it.
+/// The part of a question that decides who may ask it.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// Only of this namespace.
     pub namespace: Option<&'a str>,
-    /// Only of this queue, and with those below it: what the ledger is asked for.
+    /// Only of this queue; and the same with those below it, for the ledger.
     pub queue: Option<(&'a str, &'a [String])>,
     /// Whether names of runs, users or namespaces are asked for, or the sum of a named user.
     pub with_names: bool,
 }
 
-/// Whether a report summed so shows names of runs, users or namespaces.
+/// Whether a report by `by` shows names of runs, users or namespaces.
 pub fn shows_names(by: CostGrouping) -> bool {
     match by {
         CostGrouping::Run | CostGrouping::User | CostGrouping::Namespace => true,
@@ -49,7 +49,7 @@ pub fn shows_names(by: CostGrouping) -> bool {
     }
 }
 
-/// What the caller may see of what `question` asks. `query` is what will be asked of the ledger.
+/// The scope of the caller for `question`. `query` is the question to the ledger.
 pub async fn of_caller(
     server: &Server,
     identity: &Identity,
@@ -66,7 +66,7 @@ pub async fn of_caller(
         return Ok(Scope::Everything);
     }
     if let Some((queue, with_those_below)) = question.queue {
-        // Without the right, a sum of one's own namespaces would pass for the queue's.
+        // Without this right, a sum of the caller's own namespaces would look like the queue's.
         authorizer.require(identity, Access::queue("get", Some(queue))).await?;
         let scope = Scope::Queues(with_those_below.to_vec());
         if question.with_names {
@@ -77,7 +77,7 @@ pub async fn of_caller(
     Ok(Scope::Namespaces(authorizer.with_visible_runs(identity, namespaces(server)?).await?))
 }
 
-/// The queue and every queue below it, by name. A queue that is gone is itself.
+/// The queue and every queue below it, by name. A deleted queue is only itself.
 pub fn with_those_below(queues: &QueueIndex, root: &str) -> Vec<String> {
     let all = queues.after(None);
     let mut below: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -88,7 +88,7 @@ pub fn with_those_below(queues: &QueueIndex, root: &str) -> Vec<String> {
     }
     let mut found = BTreeSet::from([root]);
     let mut open = vec![root];
-    // Ends also in a circle of parents: a queue is opened once.
+    // Also ends if parents form a circle: each queue is opened once.
     while let Some(queue) = open.pop() {
         let new = below.get(queue).into_iter().flatten().filter(|name| found.insert(**name));
         open.extend(new.copied().collect::<Vec<_>>());
@@ -96,7 +96,7 @@ pub fn with_those_below(queues: &QueueIndex, root: &str) -> Vec<String> {
     found.into_iter().map(str::to_owned).collect()
 }
 
-/// Names are shown only to those who may list runs in every namespace that they come from.
+/// Names are shown only to callers who may list runs in every namespace that the names come from.
 async fn require_names(
     server: &Server,
     identity: &Identity,
@@ -120,7 +120,7 @@ async fn require_names(
         return Ok(());
     }
     let detail = format!(
-        "`{}` may see the sums of queue `{queue}`, but not who they come from: it may not list runs in every \
+        "`{}` may see the sums of queue `{queue}`, but not the names behind them: it may not list runs in every \
          namespace that used the queue",
         identity.username()
     );

@@ -84,7 +84,7 @@ pub fn csv(report: &CostReport) -> Vec<u8> {
     writer.into_inner().expect("writing to memory does not fail")
 }
 
-/// What the ledger calls it.
+/// The store's word for a grouping: the store does not know the API.
 pub fn grouping(by: CostGrouping) -> Grouping {
     match by {
         CostGrouping::Run => Grouping::Run,
@@ -126,8 +126,8 @@ fn rfc3339(moment: Moment) -> String {
     Timestamp::from_second(moment.0).unwrap_or_default().to_string()
 }
 
-/// Names come from people, and spreadsheets take a cell that begins so for a formula: it gets an apostrophe in
-/// front, which spreadsheets read as "this is text". Numbers are ours, and left alone.
+/// Names come from people, and a spreadsheet reads a cell that begins with such a character as a formula. An
+/// apostrophe in front marks it as text. Numbers are ours, and stay as they are.
 fn text_cell(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {
         format!("'{text}")

@@ -1,13 +1,13 @@
-//! What changed, looked up in the cache and written once as it goes over the wire.
+//! A batch of changes, looked up in the cache and serialised once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api_types::rest::{ObjectName, RunName};
 use axum::body::Bytes;
-use serde::Serialize;
 
-use super::changes::{Change, RunKey, Taken};
+use super::changes::{ChangedObject, RunKey, Taken};
+use super::frame::frame;
 use super::node_event::NodeEvent;
 use crate::cache::cluster_cache::ClusterCache;
 use crate::views;
@@ -16,20 +16,20 @@ use crate::views::cluster;
 /// Events that are sent together.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// More was missed than the events say: whoever hears this should fetch anew.
+    /// Some changes are missing from the events: clients should fetch anew.
     pub reload: bool,
     /// In the order of the changes.
     pub events: Vec<Event>,
 }
 
-/// One event, and what decides who gets it.
+/// One event, with the fields that decide who gets it.
 #[derive(Debug)]
 pub enum Event {
     /// A run as it is now, or its end.
     Run {
         /// The run.
         key: RunKey,
-        /// Only its members changed: for those who look at this run.
+        /// Only its members changed: for streams of this one run.
         members_only: bool,
         /// As it is sent.
         frame: Bytes,
@@ -46,33 +46,27 @@ pub enum Event {
 }
 
 impl Batch {
-    /// Looks up what changed. Locks are taken in the cache's order and held for this batch only.
+    /// Looks up the changed objects. Locks are taken in the cache's order and held for this batch only.
     pub fn read(taken: &Taken, cache: &ClusterCache) -> Self {
         let whole: BTreeSet<&RunKey> = taken.changes.iter().filter_map(run_changed).collect();
         let mut batch = Self { reload: taken.everything, events: Vec::with_capacity(taken.changes.len()) };
         for change in &taken.changes {
             match change {
-                Change::Run(key) => batch.events.push(run_event(cache, key, false)),
-                Change::Members(key) if whole.contains(key) => {}
-                Change::Members(key) => batch.events.push(run_event(cache, key, true)),
-                Change::Queue(name) => batch.events.push(queue_event(cache, name)),
-                Change::Node(name) => batch.events.push(node_event(cache, name)),
-                Change::Everything => batch.reload = true,
+                ChangedObject::Run(key) => batch.events.push(run_event(cache, key, false)),
+                ChangedObject::Members(key) if whole.contains(key) => {}
+                ChangedObject::Members(key) => batch.events.push(run_event(cache, key, true)),
+                ChangedObject::Queue(name) => batch.events.push(queue_event(cache, name)),
+                ChangedObject::Node(name) => batch.events.push(node_event(cache, name)),
+                ChangedObject::Everything => batch.reload = true,
             }
         }
         batch
     }
 }
 
-/// An event as it goes over the wire. JSON has no line breaks, so one data line is enough.
-pub fn frame(event: &str, data: &impl Serialize) -> Bytes {
-    let data = serde_json::to_string(data).expect("messages of the API are JSON");
-    format!("event: {event}\ndata: {data}\n\n").into()
-}
-
-fn run_changed(change: &Change) -> Option<&RunKey> {
+fn run_changed(change: &ChangedObject) -> Option<&RunKey> {
     match change {
-        Change::Run(key) => Some(key),
+        ChangedObject::Run(key) => Some(key),
         _ => None,
     }
 }
@@ -113,9 +107,9 @@ mod tests {
 
     use super::{Batch, Event};
     use crate::cache::cluster_cache::ClusterCache;
-    use crate::events::changes::{Change, RunKey, Taken};
+    use crate::events::changes::{ChangedObject, RunKey, Taken};
 
-    fn frames(changes: Vec<Change>) -> Vec<(String, bool)> {
+    fn frames(changes: Vec<ChangedObject>) -> Vec<(String, bool)> {
         let mut run = Run::new("a", RunSpec { members: 1, ..RunSpec::default() });
         run.metadata.namespace = Some("nlp".to_owned());
         let cache = ClusterCache::complete_with(vec![run], vec![Queue::new("q", QueueSpec::default())]);
@@ -135,13 +129,13 @@ mod tests {
 
     #[test]
     fn what_is_there_is_told_as_it_is_and_what_is_not_as_gone() {
-        let run = |name| Change::Run(RunKey::new("nlp", name));
+        let run = |name| ChangedObject::Run(RunKey::new("nlp", name));
         let changes = vec![
             run("a"),
             run("b"),
-            Change::Queue("q".into()),
-            Change::Queue("r".into()),
-            Change::Node("n".into()),
+            ChangedObject::Queue("q".into()),
+            ChangedObject::Queue("r".into()),
+            ChangedObject::Node("n".into()),
         ];
         let events: Vec<_> = frames(changes).into_iter().map(|(event, _)| event).collect();
         assert_eq!(
@@ -153,9 +147,9 @@ mod tests {
     #[test]
     fn members_that_changed_with_their_run_are_told_once_for_all() {
         let key = RunKey::new("nlp", "a");
-        assert_eq!(frames(vec![Change::Members(key.clone())]), [("event: run".to_owned(), true)]);
+        assert_eq!(frames(vec![ChangedObject::Members(key.clone())]), [("event: run".to_owned(), true)]);
         assert_eq!(
-            frames(vec![Change::Members(key.clone()), Change::Run(key)]),
+            frames(vec![ChangedObject::Members(key.clone()), ChangedObject::Run(key)]),
             [("event: run".to_owned(), false)]
         );
     }

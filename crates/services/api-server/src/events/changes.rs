@@ -1,12 +1,12 @@
-//! What has changed and was not told yet: names only, each once, in the order in which they changed first.
+//! Changes that are not published yet: names only, each once, in the order of their first change.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indexmap::IndexSet;
 use tokio::sync::Notify;
 
-/// Names that wait at most: a relist after a long break may change many. 20,000 × ~150 bytes = 3 MB, and 10 s of
-/// events; whoever has missed more does better to reload.
+/// Names that wait at most: a relist after a long break may change many. 20,000 × ~150 bytes = 3 MB, and 10 s
+/// of events; a client that has missed more should reload.
 const PENDING_MAX: usize = 20_000;
 
 /// A run by namespace and name.
@@ -25,22 +25,22 @@ impl RunKey {
     }
 }
 
-/// Something that pages show is new, different or gone; the cache says which.
+/// An object on pages that is new, different or gone; the cache says which.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
+pub enum ChangedObject {
     /// A run.
     Run(RunKey),
-    /// Members of a run: of interest to whoever looks at that one run.
+    /// Members of a run, for streams of that one run.
     Members(RunKey),
     /// A queue.
     Queue(Arc<str>),
-    /// A node, or who holds GPUs of it.
+    /// A node, or the occupants of its GPUs.
     Node(Arc<str>),
     /// More than can be named.
     Everything,
 }
 
-/// Changes that wait to be told. One task takes them; anyone notes them.
+/// Changes that wait to be published. Any task notes them; one task takes them.
 #[derive(Debug, Default)]
 pub struct Changes {
     pending: Mutex<Pending>,
@@ -49,29 +49,29 @@ pub struct Changes {
 
 #[derive(Debug, Default)]
 struct Pending {
-    changes: IndexSet<Change>,
+    changes: IndexSet<ChangedObject>,
     everything: bool,
 }
 
-/// What was taken.
+/// The changes that were taken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// The oldest changes.
-    pub changes: Vec<Change>,
-    /// More changed than can be told.
+    pub changes: Vec<ChangedObject>,
+    /// More changed than can be listed.
     pub everything: bool,
 }
 
 impl Changes {
-    /// Adds changes; what is already waiting waits once.
-    pub fn note(&self, changes: impl IntoIterator<Item = Change>) {
+    /// Adds changes; a change that already waits is not added again.
+    pub fn note(&self, changes: impl IntoIterator<Item = ChangedObject>) {
         let mut pending = self.pending();
         for change in changes {
-            if change == Change::Everything || pending.changes.len() >= PENDING_MAX {
+            if change == ChangedObject::Everything || pending.changes.len() >= PENDING_MAX {
                 pending.everything = true;
                 pending.changes.clear();
             }
-            if change != Change::Everything {
+            if change != ChangedObject::Everything {
                 pending.changes.insert(change);
             }
         }
@@ -84,7 +84,7 @@ impl Changes {
 
     /// Waits until there is something to take.
     pub async fn some(&self) {
-        // A note between the look and the wait leaves a permit, so none is slept through.
+        // A note between the check and the wait leaves a permit, so none is missed.
         while self.pending().is_empty() {
             self.noted.notified().await;
         }
@@ -116,10 +116,10 @@ impl Pending {
 mod tests {
     use std::time::Duration;
 
-    use super::{Change, Changes, PENDING_MAX, RunKey, Taken};
+    use super::{ChangedObject, Changes, PENDING_MAX, RunKey, Taken};
 
-    fn run(name: &str) -> Change {
-        Change::Run(RunKey::new("nlp", name))
+    fn run(name: &str) -> ChangedObject {
+        ChangedObject::Run(RunKey::new("nlp", name))
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         changes.note((0..=PENDING_MAX).map(|number| run(&number.to_string())));
         let last = run(&PENDING_MAX.to_string());
         assert_eq!(changes.take(9), Taken { changes: vec![last], everything: true });
-        changes.note([run("a"), Change::Everything, run("b")]);
+        changes.note([run("a"), ChangedObject::Everything, run("b")]);
         assert_eq!(changes.take(9), Taken { changes: vec![run("b")], everything: true });
     }
 

@@ -1,9 +1,9 @@
-//! What a stream asked for. Pure: rights are looked at elsewhere.
+//! The filter of a stream. Pure: rights are checked elsewhere.
 
 use super::batch::Event;
 use super::changes::RunKey;
 
-/// The kinds of things a stream tells of.
+/// The kinds of objects in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topics {
     /// Runs.
@@ -38,18 +38,18 @@ impl Topics {
     }
 }
 
-/// Which runs a stream tells of.
+/// Which runs a stream has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Runs {
     /// All that the caller may list.
     Visible,
     /// Those of one namespace.
     OfNamespace(String),
-    /// One run, and when its members change.
+    /// One run, with changes of its members.
     One(RunKey),
 }
 
-/// What a stream asked for.
+/// The filter of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// The kinds.

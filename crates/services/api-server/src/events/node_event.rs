@@ -1,8 +1,8 @@
-//! A node's event. What callers see of it differs: names of occupants are for those who may list the runs of their
-//! namespace.
+//! A node's event. Callers see different parts of it: names of occupants are only for callers who may list runs
+//! in the occupant's namespace.
 //!
-//! The whole view is written once. For a caller who sees a part, it is written once for each set of namespaces that
-//! somebody sees *of this node's occupants*: mostly none of them, or one.
+//! The whole view is serialised once. Partial views are serialised once for each visible set of *this node's*
+//! namespaces: mostly none or one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +10,11 @@ use std::sync::{Mutex, PoisonError};
 use api_types::rest::{NodeView, ObjectName};
 use axum::body::Bytes;
 
-use super::batch::frame;
+use super::frame::frame;
 use crate::views::cluster;
 
-/// Versions of one event that are kept. Further ones are written for each stream, so memory stays bounded: 500 events
-/// × 64 batches × 4 × ~0.4 KB = 51 MB at the very most.
+/// Cached versions of one event. Further ones are serialised for each stream, so memory stays bounded: 500
+/// events × 64 batches × 4 × ~0.4 KB = 51 MB at the very most.
 const VERSIONS_MAX: usize = 4;
 
 /// A node as it is now, or its end.
@@ -52,12 +52,12 @@ impl NodeEvent {
         &self.namespaces
     }
 
-    /// The event for somebody who sees everything.
+    /// The event for a caller who sees everything.
     pub fn whole(&self) -> Bytes {
         self.whole.clone()
     }
 
-    /// The event for somebody who may list runs in the namespaces `visible`, which are some of [`Self::namespaces`].
+    /// The event for a caller who may list runs in the namespaces `visible`, a subset of [`Self::namespaces`].
     pub fn frame_for(&self, visible: &BTreeSet<String>) -> Bytes {
         let Some(view) = self.view.as_ref().filter(|_| *visible != self.namespaces) else {
             return self.whole();

@@ -1,4 +1,4 @@
-//! What a caller may see of one batch: asked for all at once, then a value.
+//! The caller's rights on one batch: all are asked for at once, and are then a value.
 //!
 //! ```text
 //!   Batch, Filter ──► Needs (pure) ──ask Kubernetes, or remember──► Rights ──► frame of each event (pure)
@@ -19,7 +19,7 @@ use crate::http::problem::ApiError;
 /// Questions at one time for one stream, so that one caller cannot use up all of them.
 const QUESTIONS_AT_ONCE: usize = 16;
 
-/// What a stream must know to judge a batch.
+/// The rights that a stream must know for a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Needs<'a> {
     the_run: bool,
@@ -29,7 +29,7 @@ pub struct Needs<'a> {
 }
 
 impl<'a> Needs<'a> {
-    /// What must be known of the events that the stream wants.
+    /// The rights that the wanted events of a batch need.
     pub fn of(batch: &'a Batch, filter: &Filter) -> Self {
         let mut needs = Self::default();
         for event in batch.events.iter().filter(|event| filter.wants(event)) {
@@ -47,7 +47,7 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// What the caller may see, of what was asked for.
+/// The rights that the caller has.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     the_run: bool,
@@ -56,10 +56,10 @@ pub struct Rights {
     nodes: bool,
 }
 
-/// Somebody who asks for a caller.
+/// Asks about the rights of one caller.
 #[derive(Clone, Copy)]
 pub struct Asker<'a> {
-    /// Remembers refusals.
+    /// Caches refusals.
     pub events: &'a Events,
     /// Asks Kubernetes.
     pub authorizer: &'a Authorizer,
@@ -68,7 +68,7 @@ pub struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Asks for what is needed.
+    /// Asks for the needed rights.
     pub async fn rights(self, needs: Needs<'_>, filter: &Filter) -> Result<Rights, ApiError> {
         let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
         let Needs { the_run, namespaces, queues, nodes } = needs;
@@ -87,7 +87,7 @@ impl Asker<'_> {
         })
     }
 
-    /// Those of the names that the caller may see: all of them by the right to everything, or each by its own.
+    /// The names that the caller may see: all of them by one right to everything, or each by its own.
     async fn some(
         self,
         names: Vec<String>,
@@ -111,7 +111,7 @@ impl Asker<'_> {
 }
 
 impl Rights {
-    /// The event as the caller may see it; `None` if not at all.
+    /// The event as the caller may see it; `None` if they may not.
     pub fn frame(&self, event: &Event, filter: &Filter) -> Option<Bytes> {
         match event {
             Event::Run { key, frame, .. } => {

@@ -7,8 +7,8 @@ use http::StatusCode;
 
 use crate::http::problem::ApiError;
 
-/// Streams of the process. When a client does not read, its stream holds one chunk of ~8 KB here and up to 16 in its
-/// connection: 1,000 × 17 × 8 KB = 136 MB if nobody reads at all; a client that reads holds next to nothing.
+/// Streams of the process. If a client does not read, its stream holds one chunk of ~8 KB here and up to 16 in
+/// its connection: 1,000 × 17 × 8 KB = 136 MB if nobody reads at all. A client that reads holds almost nothing.
 const STREAMS_MAX: usize = 1_000;
 /// Streams of one user: a page has one, so twenty open pages.
 const STREAMS_OF_USER_MAX: usize = 20;
@@ -36,14 +36,13 @@ pub struct Slot {
 }
 
 impl Slots {
-    /// A slot for this user, if there is one.
+    /// Takes a slot for this user, if one is free.
     pub fn take(self: &Arc<Self>, user: &str) -> Result<Slot, ApiError> {
         let mut open = self.open();
         if open.by_user.get(user).is_some_and(|streams| *streams >= STREAMS_OF_USER_MAX) {
-            let detail =
-                format!("`{user}` has {STREAMS_OF_USER_MAX} event streams open, and more are not kept");
+            let detail = format!("`{user}` has {STREAMS_OF_USER_MAX} event streams open, which is the limit");
             return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyStreams", detail)
-                .hint("close pages of the portal that you do not look at"));
+                .hint("close pages of the portal that you do not need"));
         }
         if open.total >= STREAMS_MAX {
             return Err(ApiError::unavailable("Busy", "too many event streams at one time"));

@@ -1,12 +1,12 @@
-//! One open page: takes batches, keeps what the caller asked for and may see, and writes it.
+//! One open page: takes batches, keeps the events that the caller asked for and may see, and writes them.
 //!
 //! ```text
 //!   broadcast ─► wants? ─► may? ─► chunks of 8 KB ─► channel of one ─► HTTP body
 //!       └ lagged: reload              ▲ waits while the client does not read
 //! ```
 //!
-//! The task ends with its client, after a quarter of an hour, when the caller's token expires, and with the process:
-//! also while the client does not read, so that a slot is never held for longer.
+//! The task ends with its client, after a quarter of an hour, when the caller's token expires, and with the
+//! process. It also ends if the client does not read, so that a slot is never held for longer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,22 +27,22 @@ use super::slots::Slot;
 use crate::access::identity::Identity;
 use crate::server::Server;
 
-/// So often a line is sent when nothing happens, so that nobody on the way takes the connection for dead.
+/// A line is sent this often if nothing happens, so that no proxy takes the connection for dead.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// After this the client connects anew, and is asked again who it is: a token that was revoked counts for so long.
+/// After this the client must connect and log in anew: a revoked token counts for this long at most.
 const LIFETIME_MAX: Duration = Duration::from_mins(15);
-/// Streams that were opened together end within this, and not all at once.
+/// Streams that were opened together end spread over this time.
 const LIFETIME_SPREAD_SECONDS: u64 = 60;
 /// A chunk is sent once it has this much. Events have ~0.6 KB; a queue with 256 namespaces, the largest, has 17 KB.
 const CHUNK_BYTES: usize = 8 * 1024;
 
-/// First of all: from here on nothing is missed, so lists are to be fetched now. A client that lost its connection
-/// tries again after 3 s.
+/// The first event: from here on nothing is missed, so the client should fetch its lists now. A client that
+/// lost its connection tries again after 3 s.
 const HELLO: &[u8] = b"retry: 3000\nevent: hello\ndata: {}\n\n";
 const RELOAD: &[u8] = b"event: reload\ndata: {}\n\n";
 const COMMENT: &[u8] = b":\n\n";
 
-/// Opens a stream: its HTTP body. It is live when this returns.
+/// Opens a stream and returns its HTTP body. It is live when this returns.
 pub fn open(server: Arc<Server>, identity: Arc<Identity>, filter: Filter, slot: Slot) -> Body {
     let (out, mut chunks) = mpsc::channel(1);
     let lifetime = lifetime(&slot, identity.token_expires_at(), Timestamp::now());
@@ -68,7 +68,7 @@ pub fn open(server: Arc<Server>, identity: Arc<Identity>, filter: Filter, slot: 
 
 fn lifetime(slot: &Slot, token_expires_at: Option<Timestamp>, now: Timestamp) -> Duration {
     let most = LIFETIME_MAX.saturating_sub(Duration::from_secs(slot.number % LIFETIME_SPREAD_SECONDS));
-    // What has expired already lasts for no time at all.
+    // A time in the past gives a duration of zero.
     let until = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);
     token_expires_at.map_or(most, |at| until(at).min(most))
 }
@@ -84,7 +84,7 @@ struct Stream {
 struct Gone;
 
 impl Stream {
-    /// Sends what comes, until the client is gone.
+    /// Sends events until the client is gone.
     async fn forward(&self, mut batches: broadcast::Receiver<Arc<Batch>>) -> Result<(), Gone> {
         self.send(Bytes::from_static(HELLO)).await?;
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
@@ -105,7 +105,7 @@ impl Stream {
         let needs = Needs::of(batch, &self.filter);
         let (events, authorizer) = (self.server.events(), self.server.authorizer());
         let rights = Asker { events, authorizer, identity: &self.identity }.rights(needs, &self.filter).await;
-        // If it is not known what may be seen, the client finds out when it fetches it.
+        // If the caller's rights are not known, the client must fetch anew.
         let reload = batch.reload || rights.is_err();
         let rights = rights.unwrap_or_default();
         let mut chunk = Vec::new();

@@ -7,20 +7,21 @@ use api_types::run::Attempt;
 use api_types::{Queue, QueueSpec, RunPhase, RunStatus};
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
-use cluster_convert::{SlimNode, SlimPod};
 use futures::StreamExt;
 use http::{Method, Request, StatusCode, header};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use slim_objects::{SlimNode, SlimPod};
 use tower::ServiceExt;
 
 use super::BATCHES_MAX;
 use super::batch::Batch;
-use super::changes::{Change, RunKey, Taken};
+use super::changes::{ChangedObject, RunKey, Taken};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::metrics::Metrics;
+use crate::router::router;
 use crate::router_tests::{Asked, call, kubernetes, run};
-use crate::server::{Server, router};
+use crate::server::Server;
 
 /// Ten times what an event takes.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -110,7 +111,7 @@ async fn a_stream_tells_what_its_caller_may_see_and_nothing_else() {
         for name in ["hidden", "other"] {
             cache.see_run(run("team-b", name));
         }
-        cache.changes().note(["qb", "qa"].map(|queue| Change::Queue(queue.into())));
+        cache.changes().note(["qb", "qa"].map(|queue| ChangedObject::Queue(queue.into())));
         cache.see(vec![], vec![pod("team-b", "hidden", 1, "n1")]);
         cache.see_run(run("team-a", "two"));
         server.events().publish(&cache).await;
@@ -173,10 +174,11 @@ async fn a_reader_that_does_not_keep_up_is_told_to_reload_and_goes_on() {
     let mut page = Page::open(&api, "/v1/events?topics=runs").await.expect("opened");
     let send = |name: &str| {
         cache.see_run(run("team-a", name));
-        let taken = Taken { changes: vec![Change::Run(RunKey::new("team-a", name))], everything: false };
+        let taken =
+            Taken { changes: vec![ChangedObject::Run(RunKey::new("team-a", name))], everything: false };
         server.events().batches.send(Arc::new(Batch::read(&taken, &cache))).expect("somebody listens");
     };
-    // Nobody polls the stream's task meanwhile, as if the client did not read.
+    // The stream's task is not polled meanwhile, as if the client did not read.
     for number in 0..BATCHES_MAX * 2 {
         send(&format!("run-{number}"));
     }

@@ -1,4 +1,4 @@
-//! Connections, and their bounds: how many, how large a head, how long somebody may take to send it.
+//! Connections and their bounds: their number, the size of a head, and the time to send it.
 //!
 //! ```text
 //!   accept (a place must be free) ─► HTTP/1.1: head ≤ 64 KiB within 20 s ─► router ─► close, and let the rest drain
@@ -24,21 +24,21 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-/// Connections at one time; others wait in the kernel's queue. A browser has six, of which one may be a stream: 500
-/// open pages are 3,000.
+/// Connections at one time; others wait in the kernel's queue. A browser has six, one of which may be a stream:
+/// 500 open pages are 3,000.
 const CONNECTIONS_MAX: usize = 4_096;
-/// What is read ahead of a connection, so the largest head as well: a token of 16 KiB, cookies, and what proxies add.
-/// × 4,096 connections = 256 MiB at the very most.
+/// The most bytes read ahead on a connection, and so the largest head: a token of 16 KiB, cookies, and headers
+/// of proxies. × 4,096 connections = 256 MiB at the very most.
 const READ_AHEAD_BYTES: usize = 64 * 1_024;
 /// From the last answer, or the connection's start, to the end of the next head.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(20);
-/// How long what was still on its way is taken and thrown away after the last answer, and how much: what the buffers
-/// of two kernels hold. Whoever goes on after that does not listen.
+/// How long, and how much, incoming data is read and dropped after the last answer: the content of two kernels'
+/// buffers. A client that still sends after that ignores the answer.
 const LINGER_TIME: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 4 * 1_024 * 1_024;
 /// How long requests may take to end when the process is told to.
 const STOP_TIME: Duration = Duration::from_secs(3);
-/// After an accept that failed, as it does when there are no file descriptors left.
+/// The wait after an `accept` that failed, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `stop`, then lets requests end.
@@ -73,7 +73,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
 }
 
 async fn serve_one(stream: TcpStream, router: Router, stop: CancellationToken) {
-    // Small answers and events go out at once. If it cannot be set, they go out a little later.
+    // Sends small answers and events at once. If it cannot be set, they go out a little later.
     drop(stream.set_nodelay(true));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -85,7 +85,7 @@ async fn serve_one(stream: TcpStream, router: Router, stop: CancellationToken) {
         result = connection.as_mut() => result,
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            // Streams of events would go on for minutes; their readers come back to another process.
+            // Streams of events would last for minutes; their clients connect to another process.
             tokio::time::timeout(STOP_TIME, connection).await.unwrap_or(Ok(()))
         }
     };
@@ -94,8 +94,8 @@ async fn serve_one(stream: TcpStream, router: Router, stop: CancellationToken) {
     }
 }
 
-/// A stream that is closed gently. If it were closed while the other side still sends, the kernel would answer with a
-/// reset, and our last answer, a 413 for example, would be lost on the way.
+/// A stream that lingers before it closes. If it were closed while the other side still sends, the kernel would
+/// send a reset, and our last answer, for example a 413, would be lost.
 struct Lingering {
     stream: TcpStream,
     until: Option<Pin<Box<Sleep>>>,
@@ -107,7 +107,7 @@ impl Lingering {
         Self { stream, until: None, drained_bytes: 0 }
     }
 
-    /// Takes and forgets what arrives, until the other side is done or the time is up.
+    /// Reads and drops incoming data until the other side is done or the time is up.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut forgotten = [0; 4_096];
         let until = self.until.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER_TIME)));

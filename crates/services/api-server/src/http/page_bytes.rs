@@ -1,11 +1,11 @@
-//! The size of a page: whatever its items hold, an answer stays small.
+//! Bounds the size of a page, whatever its items contain.
 
 use std::io;
 
 use serde::Serialize;
 
-/// The most bytes of a page's items, as JSON: 50 KB with 1 KB for the rest. A page that would be larger has fewer items
-/// than were asked for, and a `continue`.
+/// The most bytes of a page's items, as JSON: 50 KB with 1 KB for the rest. A larger page gets fewer items than
+/// requested, and a `continue`.
 const ITEMS_BYTES_MAX: usize = 49 * 1_000;
 
 /// Keeps as many of the items as fit on a page, at least one.

@@ -1,4 +1,4 @@
-//! Where a page ended, as an opaque text: it moves with the list's order and not with the cache's content.
+//! Where a page ended, as an opaque text: a position in the list's order, independent of the cache's content.
 
 use std::fmt::Write;
 

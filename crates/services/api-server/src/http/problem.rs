@@ -1,4 +1,4 @@
-//! Errors as the API gives them: RFC 9457, with a code for machines, a sentence for people, and what to do next.
+//! The API's errors: RFC 9457, with a code for machines, a sentence for people, and a hint.
 
 use api_types::rest::Problem;
 use axum::Json;
@@ -8,7 +8,7 @@ use tracing::warn;
 
 use crate::access::identity::Identity;
 
-/// An answer that is no success.
+/// An error answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError(pub Problem);
 
@@ -32,7 +32,7 @@ impl ApiError {
         Self(Problem { status: status.as_u16(), code: code.to_owned(), detail: detail.into(), hint: None })
     }
 
-    /// The same error, with what to do next.
+    /// The same error, with a hint about what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
@@ -50,17 +50,17 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
-    /// Nothing of this name.
+    /// There is no object with this name.
     pub fn not_found(what: &str, name: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", format!("there is no {what} `{name}`"))
     }
 
-    /// Not now.
+    /// The server cannot answer now.
     pub fn unavailable(code: &str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).hint("try again in a few seconds")
     }
 
-    /// What the API server answered to something done as the caller.
+    /// kube-apiserver's error for a write made as the caller.
     pub fn from_kube_write(error: kube::Error) -> Self {
         let kube::Error::Api(status) = error else { return Self::from_kube(&error, "write to Kubernetes") };
         let kind = StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -73,7 +73,7 @@ impl ApiError {
                 )
             }
             StatusCode::FORBIDDEN if message.contains("exceeded quota") => {
-                Self::new(kind, "QuotaExceeded", message).hint(
+                Self::new(kind, Problem::QUOTA_EXCEEDED, message).hint(
                     "the namespace's ResourceQuota is used up: delete runs that are over, or ask for more",
                 )
             }
@@ -93,20 +93,20 @@ impl ApiError {
         }
     }
 
-    /// The same error; if rights are missing, with which of the caller's groups do not count.
+    /// The same error. If rights are missing, it lists the caller's groups that do not count.
     #[must_use]
     pub fn without_groups(self, identity: &Identity) -> Self {
         match identity.groups_left_out().as_slice() {
             [] => self,
             groups if self.0.code == "Forbidden" => self.hint(format!(
-                "rights that come by {} do not count here: bind a role to your name or to a group of your own",
+                "rights through {} do not count here: bind a role to your name or to a group of your own",
                 groups.join(", ")
             )),
             _ => self,
         }
     }
 
-    /// What the API server answered to something done on our own account: never the caller's fault.
+    /// kube-apiserver's error for a request of our own: never the caller's fault.
     pub fn from_kube(error: &kube::Error, attempted: &str) -> Self {
         warn!(%error, attempted, "Kubernetes did not answer as expected.");
         Self::unavailable("KubernetesUnavailable", format!("cannot {attempted} at the moment"))

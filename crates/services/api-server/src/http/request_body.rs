@@ -1,12 +1,13 @@
-//! The body is read before anything is done with a request, and no further than it may be long.
+//! Reads the body, up to its bound, before the request is handled.
 //!
 //! ```text
 //!   Content-Length over the bound ─► 413, nothing is read
 //!   no Content-Length             ─► read up to the bound; 413 when there is more
-//!   413                           ─► Connection: close, so nobody waits for the rest
+//!   413                           ─► Connection: close, so the rest is not awaited
 //! ```
 //!
-//! Also for routes that want no body: a sender of a gigabyte is told no before the run is stopped, not after.
+//! This also applies to routes without a body: a request with a gigabyte is refused before the run is stopped,
+//! not after.
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
@@ -46,7 +47,7 @@ fn too_large(bytes_max: usize) -> Response {
     )
 }
 
-/// The rest of the body would be taken for the next request.
+/// Closes the connection: otherwise the rest of the body would be read as the next request.
 fn close(error: ApiError) -> Response {
     let mut response = error.into_response();
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

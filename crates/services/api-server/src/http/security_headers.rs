@@ -1,7 +1,7 @@
-//! Headers that tell the browser to be strict, on every answer: pages, JSON, files, errors.
+//! Security headers for the browser, on every answer: pages, JSON, files, errors.
 //!
-//! No script, style, image or connection but from here; no inline script or style; nobody may frame us; answers of
-//! the API are kept by nobody.
+//! Scripts, styles, images and connections only from this origin; no inline script or style; no framing; no
+//! caching of the API's answers.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -17,7 +17,7 @@ pub const CONTENT_SECURITY: &str = "default-src 'none'; script-src 'self'; style
      font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; \
      frame-ancestors 'none'";
 
-/// What the portal uses none of.
+/// Browser features, all of which the portal does without.
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), \
      magnetometer=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), screen-wake-lock=(), \
      usb=(), xr-spatial-tracking=()";
@@ -50,7 +50,7 @@ pub async fn add(behind_tls: bool, request: Request, next: Next) -> Response {
     if behind_tls {
         headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(TRANSPORT_SECURITY));
     }
-    // Answers of the API depend on who asks. Others say themselves how long they may be kept.
+    // Answers of the API depend on the caller. Other answers set their own cache time.
     if is_api || !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }

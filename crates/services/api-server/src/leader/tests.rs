@@ -49,7 +49,7 @@ fn client(address: SocketAddr, certificate: &str, asked: &Arc<Asked>) -> Client 
     Client::new(service, "default")
 }
 
-/// A leader that answers every question with this, and how often the API server is asked for two of them.
+/// How often the API server is asked for two questions to a leader that answers each with `status`.
 async fn asked_for_two(status: StatusCode) -> (u32, u32) {
     let listener =
         Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), LEADER_TLS_NAME).await.expect("it listens");

@@ -1,4 +1,4 @@
-//! Which members are read, and which of those that failed did so first. Pure.
+//! Chooses the members to read, and finds the one that failed first. Pure.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use crate::cache::pod_index::CachedPod;
 
 /// The most members of one answer.
 pub const MEMBERS_MAX: usize = 64;
-/// What one answer has at most, in bytes of logs.
+/// The most bytes of logs in one answer.
 pub const BYTES_MAX: usize = 4 * 1024 * 1024;
-/// What one member may have of it: with few members more than anybody reads at a time.
+/// The most bytes of one member: with few members, more than anybody reads at a time.
 const MEMBER_BYTES_MAX: usize = 1024 * 1024;
 
-/// What is read.
+/// The members whose logs are read.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct LogSelection {
     /// Members, each with its pod.
     pub members: Vec<(Source, Arc<CachedPod>)>,
-    /// How many more there are.
+    /// How many more members there are.
     pub left_out: u32,
     /// Bytes for each.
     pub bytes_each: usize,
@@ -32,12 +32,13 @@ pub struct Choice {
 /// An attempt, with the newest pod of each of its members.
 pub type AttemptPods<'a> = (&'a Attempt, Vec<Arc<CachedPod>>);
 
-/// Chooses members that have something to read: those that failed first, then of the newest attempt, then by rank.
-pub fn choose(attempts: &[AttemptPods<'_>], member: Option<u32>) -> Choice {
+/// Chooses members with logs: first those that failed, the earliest first, then the newest attempt, then by
+/// rank.
+pub fn choose(attempts: &[AttemptPods<'_>], member: Option<u32>) -> LogSelection {
     let pods = attempts.iter().flat_map(|(attempt, pods)| pods.iter().map(|pod| (attempt.number, pod)));
     let mut members: Vec<(Source, Arc<CachedPod>)> = pods
         .filter(|(_, pod)| member.is_none_or(|member| pod.index == member))
-        // Without a node there is nobody to print anything.
+        // A member without a node has printed nothing.
         .filter(|(_, pod)| pod.node.is_some())
         .map(|(attempt, pod)| (Source { attempt, member: pod.index }, Arc::clone(pod)))
         .collect();
@@ -48,10 +49,10 @@ pub fn choose(attempts: &[AttemptPods<'_>], member: Option<u32>) -> Choice {
     let left_out = members.len().saturating_sub(MEMBERS_MAX);
     members.truncate(MEMBERS_MAX);
     let bytes_each = BYTES_MAX.checked_div(members.len()).unwrap_or(0).min(MEMBER_BYTES_MAX);
-    Choice { members, left_out: u32::try_from(left_out).unwrap_or(u32::MAX), bytes_each }
+    LogSelection { members, left_out: u32::try_from(left_out).unwrap_or(u32::MAX), bytes_each }
 }
 
-/// How many members of an attempt that is over have no pod any more, of those that are asked for.
+/// How many of the requested members of an ended attempt have no pod any more.
 pub fn members_gone((attempt, pods): &AttemptPods<'_>, member: Option<u32>) -> u32 {
     if attempt.outcome.is_none() {
         return 0;
@@ -64,15 +65,15 @@ pub fn members_gone((attempt, pods): &AttemptPods<'_>, member: Option<u32>) -> u
     }
 }
 
-/// The member of an attempt that failed first. Ends are noted in whole seconds, and the others often end within the same:
-/// then it is the one that has been silent for longest. Ties are broken by rank.
+/// The member of an attempt that failed first. Ends are recorded in whole seconds, and others often end within
+/// the same second: then it is the one that has been silent for longest. Ties are broken by rank.
 pub fn first_failed<'a>(
     pods: &[Arc<CachedPod>],
     last_line: impl Fn(u32) -> Option<&'a TimedLine>,
 ) -> Option<FailedMember> {
     let failed = pods.iter().filter_map(|pod| Some((failure(pod)?, pod)));
     let first = failed.min_by_key(|(second, pod)| {
-        // Who was told to end did not fail first.
+        // A member that was told to end did not fail first.
         let was_told = pod.exit_code == Some(SIGTERM_EXIT_CODE);
         (was_told, *second, last_line(pod.index).map(|line| line.at), pod.index)
     });
@@ -95,7 +96,7 @@ pub fn was_told(attempt: &Attempt, is_stopping: bool) -> bool {
     attempt.told_at.is_some() || from_outside || (is_stopping && attempt.outcome.is_none())
 }
 
-/// When it failed, if it did: who saved and asks to be queued again did not.
+/// When it failed, if it did: a member that saved and asks to be requeued did not.
 fn failure(pod: &CachedPod) -> Option<i64> {
     let failed = pod.state == MemberState::Failed && pod.exit_code != Some(REQUEUE_EXIT_CODE);
     failed.then(|| pod.finished_second.unwrap_or(i64::MAX))

@@ -15,14 +15,14 @@ pub struct Source {
 /// A line and when it was printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimedLine {
-    /// When, by the clock of its machine.
+    /// The time, by the clock of its machine.
     pub at: Timestamp,
-    /// Without its end.
+    /// Without the line end.
     pub text: String,
 }
 
-/// The lines of a log with times, as Kubernetes gives it: `2026-01-01T00:00:00.000000001Z text`. A line that has no time
-/// is as old as the one before it; at the very beginning, as the first that has one.
+/// The lines of a log with times, as Kubernetes gives it: `2026-01-01T00:00:00.000000001Z text`. A line without
+/// a time gets the time of the line before it; at the very beginning, that of the first line with one.
 pub fn parse(log: &str) -> Vec<TimedLine> {
     let read: Vec<(Option<Timestamp>, &str)> = log.lines().map(time_and_text).collect();
     let mut at = read.iter().find_map(|(at, _)| *at).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -39,8 +39,8 @@ fn time_and_text(line: &str) -> (Option<Timestamp>, &str) {
     first.parse().map_or((None, line), |at| (Some(at), rest))
 }
 
-/// All lines by time. Of the same time, those of the older attempt and of the lower member come first. Lines of one
-/// member stay in their order also when its clock goes back.
+/// All lines by time. At the same time, those of the older attempt and the lower member come first. Lines of
+/// one member stay in order even if its clock goes back.
 pub fn merge(logs: Vec<(Source, Vec<TimedLine>)>) -> Vec<LogLine> {
     let mut lines: Vec<(Timestamp, Source, TimedLine)> = Vec::new();
     for (source, log) in logs {
@@ -50,7 +50,7 @@ pub fn merge(logs: Vec<(Source, Vec<TimedLine>)>) -> Vec<LogLine> {
             lines.push((latest, source, line));
         }
     }
-    // Stable: what one member printed at one time stays in its order.
+    // Stable: lines of one member at the same time stay in order.
     lines.sort_by_key(|(latest, source, _)| (*latest, *source));
     let lines = lines.into_iter().map(|(_, source, line)| LogLine {
         at: line.at.to_string(),

@@ -16,12 +16,12 @@ use crate::http::problem::ApiError;
 
 /// The container of a member that runs the user's command.
 const CONTAINER: &str = "main";
-/// The longest that one member is waited for: a machine that does not answer must not hold up the others.
+/// The longest wait for one member: a machine that does not answer must not delay the others.
 const TIME_MAX: Duration = Duration::from_secs(8);
-/// How often a log that is too long is asked for again, with fewer lines.
+/// How often a log that is too long is read again with fewer lines.
 const TRIES: u32 = 3;
 
-/// Which part.
+/// The part of a log to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// Only what was printed after this.
@@ -30,11 +30,11 @@ pub struct Part {
     pub lines: u32,
     /// The most bytes.
     pub bytes: usize,
-    /// When nobody waits for it any more.
+    /// The deadline of the answer.
     pub until: Instant,
 }
 
-/// What was read of a member.
+/// The log of a member, as far as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     /// In their order.
@@ -48,13 +48,13 @@ pub struct Log {
 pub enum Error {
     /// The caller may not.
     Refused(ApiError),
-    /// The member has nothing to tell, because it has not started or its pod is gone.
+    /// The member has no log, because it has not started or its pod is gone.
     Nothing,
-    /// Something between here and the member's machine.
+    /// A failure between here and the member's machine.
     Failed(String),
 }
 
-/// Reads the end of a pod's log. When it has more bytes than it may, fewer lines are asked for: what counts is its end, and
+/// Reads the end of a pod's log. If it has too many bytes, fewer lines are requested: its end matters most, and
 /// Kubernetes would cut that off.
 pub async fn log(
     client: &Client,
@@ -102,7 +102,7 @@ async fn read(
     let parameters = LogParams {
         container: Some(CONTAINER.to_owned()),
         limit_bytes: i64::try_from(part.bytes).ok(),
-        // Kubernetes reads whole seconds; what is too old is left out afterwards.
+        // Kubernetes takes whole seconds; older lines are removed afterwards.
         since_time: part.since.and_then(|since| Timestamp::from_second(since.as_second()).ok()),
         tail_lines: Some(part.lines.into()),
         timestamps: true,
@@ -114,7 +114,7 @@ async fn read(
     request.headers_mut().extend(identity.impersonation_headers().map_err(|error| broken(&error))?);
     let answer = client.request_stream(request).await.map_err(refusal)?;
     let mut text = Vec::new();
-    // Not relied on to be kept by others: the bound holds here.
+    // Enforced here too, because Kubernetes may not keep the bound.
     let mut bounded = Box::pin(answer.take(part.bytes as u64));
     match bounded.read_to_end(&mut text).await {
         Ok(_) => Ok(text),
@@ -122,7 +122,7 @@ async fn read(
     }
 }
 
-/// How kube-apiserver says that a node has no address.
+/// kube-apiserver's message for a node without an address.
 const NO_ADDRESS: &str = "no preferred addresses found";
 
 fn refusal(error: kube::Error) -> Error {

@@ -1,31 +1,31 @@
-//! A report that can be meant, in the units of the record. Pure.
+//! Checks reports, and converts them to the units of the run's progress. Pure.
 
 use api_types::report::{Report, ReportedCheckpoint, ReportedLoad, ReportedRange};
 use api_types::run::{Checkpoint, Load, StepRange};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What JSON readers of all languages hold exactly.
+/// The largest number that JSON readers of all languages keep exactly.
 const STEP_MAX: u64 = 1 << 53;
 /// More would not fit a report of 16 KiB anyway.
 const RANGES_MAX: usize = 64;
 /// Thirty years: a clock that was set back and forth.
 const SECONDS_MAX: f64 = 1e9;
-/// As many as a run can have: 10,000 members × 64 GPUs, and some processes for each.
+/// The most that a run can have: 10,000 members × 64 GPUs, and some processes for each.
 const WORLD_SIZE_MAX: u32 = 10_000_000;
 
-/// What one report says about one attempt.
+/// The content of a checked report, about one attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     /// The attempt.
     pub attempt: u32,
     /// Steps done.
     pub step: u64,
-    /// Steps it did.
+    /// The ranges of steps that were done.
     pub ranges: Vec<StepRange>,
-    /// What it saved.
+    /// The checkpoint that was saved.
     pub checkpoint: Option<Checkpoint>,
-    /// What it began from.
+    /// The checkpoint that it began from.
     pub load: Option<Load>,
 }
 
@@ -62,7 +62,7 @@ pub fn check(report: Report, run: &str, sender_attempt: u32, now: Timestamp) -> 
 fn range(it: &ReportedRange, attempt: u32) -> Result<StepRange, Wrong> {
     let (from, to, world_size) = (it.from, it.to, it.world_size);
     if from >= to || to > STEP_MAX || !(1..=WORLD_SIZE_MAX).contains(&world_size) {
-        return Err(Wrong(format!("the range from {from} to {to} by {world_size} cannot be")));
+        return Err(Wrong(format!("the range from {from} to {to} by {world_size} is not possible")));
     }
     Ok(StepRange { attempt, from, to, world_size, milliseconds: milliseconds(it.seconds)? })
 }
@@ -88,7 +88,7 @@ fn step(step: u64) -> Result<u64, Wrong> {
     if step > STEP_MAX { Err(Wrong(format!("there is no step {step}"))) } else { Ok(step) }
 }
 
-/// A member's clock may go ahead of ours; nothing was committed in the future.
+/// A member's clock may be ahead of ours, but no checkpoint was committed in the future.
 fn past(time: Option<&Time>, now: Timestamp) -> Option<Time> {
     time.map(|time| Time(time.0.min(now)))
 }

@@ -1,6 +1,6 @@
-//! What becomes of a run's record when a report comes. Pure.
+//! Adds a report to a run's progress. Pure.
 //!
-//! Reports come late, twice and out of order; the record they leave is the same. Of its lists the oldest go first.
+//! Reports come late, twice and out of order; the result is the same. Full lists lose their oldest entries.
 
 use api_types::run::{Load, Progress, StepRange};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use super::check::Told;
 const RANGES_MAX: usize = 256;
 const LOADS_MAX: usize = 256;
 
-/// The record with this report in it.
+/// The progress with this report added.
 pub fn record(progress: Option<Progress>, told: &Told, now: Timestamp) -> Progress {
     let mut progress = progress.unwrap_or_else(|| Progress {
         step: told.step,
@@ -45,7 +45,7 @@ pub fn record(progress: Option<Progress>, told: &Told, now: Timestamp) -> Progre
     progress
 }
 
-/// The newest attempt that the record knows of.
+/// The newest attempt in the progress.
 fn newest_attempt(progress: &Progress) -> Option<u32> {
     let ranges = progress.ranges.last().map(|range| range.attempt);
     let loads = progress.loads.last().map(|load| load.attempt);
@@ -53,7 +53,7 @@ fn newest_attempt(progress: &Progress) -> Option<u32> {
     [ranges, loads, checkpoint].into_iter().flatten().max()
 }
 
-/// Adds what no range of the attempt has yet, and makes one of what adjoins.
+/// Adds the steps that no range of the attempt has yet, and merges adjoining ranges.
 fn cover(ranges: &mut Vec<StepRange>, new: StepRange) {
     let pieces: Vec<StepRange> = gaps(ranges, &new).map(|(from, to)| part(&new, from, to)).collect();
     ranges.extend(pieces);
@@ -83,7 +83,7 @@ fn part(whole: &StepRange, from: u64, to: u64) -> StepRange {
     StepRange { from, to, milliseconds: u64::try_from(share).unwrap_or(u64::MAX), ..*whole }
 }
 
-/// An attempt begins once. Should it say so in two ways, its members were started again: the first beginning counts.
+/// An attempt begins once. If it reports two beginnings, its members were restarted, and the first one counts.
 fn note_load(loads: &mut Vec<Load>, new: &Load) {
     match loads.binary_search_by_key(&new.attempt, |load| load.attempt) {
         Ok(at) if (new.step, new.reached) < (loads[at].step, loads[at].reached) => loads[at] = new.clone(),

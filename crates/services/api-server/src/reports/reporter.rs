@@ -1,4 +1,4 @@
-//! Who reports: a pod, by a token that was made for it and for reports alone.
+//! The reporting pod, authenticated by a token that was made for it and only for reports.
 
 use std::num::NonZeroU128;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::server::Server;
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
-/// The pod that a token was made for, as Kubernetes says; to be had only behind [`require_pod`].
+/// The pod that a token was made for, as Kubernetes says; only available behind [`require_pod`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reporter {
     namespace: String,
@@ -27,7 +27,8 @@ pub struct Reporter {
     uid: NonZeroU128,
 }
 
-/// Middleware around the route for reports. A session, a user's token or a token for anything else opens nothing here.
+/// Middleware around the route for reports. It refuses sessions, users' tokens and tokens for any other
+/// audience.
 pub async fn require_pod(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
     let identified = match bearer_token(request.headers()) {
         Ok(token) => server.reports().authenticator.identify(token).await,
@@ -76,7 +77,7 @@ impl<S: Sync> FromRequestParts<S> for Reporter {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        // Missing only if the route were moved out of the login: then nobody gets in.
+        // Missing only if the route were moved outside the login: then nobody gets in.
         parts.extensions.get::<Self>().cloned().ok_or_else(|| ApiError::unauthorized("no pod reports"))
     }
 }
@@ -85,7 +86,7 @@ fn not_a_pods() -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "NotAPod", "the token was not made for a pod")
 }
 
-/// Also for a pod or an attempt that the cache does not show yet: the member tries again.
+/// Also the answer for a pod or an attempt that the cache does not show yet: the member tries again.
 fn not_a_member() -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "NotAMember", "the token's pod is not known as a member of this run")
 }

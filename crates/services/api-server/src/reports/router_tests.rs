@@ -17,7 +17,8 @@ use tower::{ServiceExt, service_fn};
 
 use crate::cache::cluster_cache::ClusterCache;
 use crate::metrics::Metrics;
-use crate::server::{Server, router};
+use crate::router::router;
+use crate::server::Server;
 
 const POD: &str = "00000000-0000-4000-8000-000000000001";
 const JOB: &str = "00000000-0000-4000-8000-000000000002";

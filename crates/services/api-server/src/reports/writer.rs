@@ -1,8 +1,8 @@
-//! Writes progress into the status of runs: one write for each run and second, each with everything that waits.
+//! Writes progress into the status of runs: one write per run and second, with all waiting reports.
 //!
 //! ```text
-//!   report ─► waits ─► write ─► 202 to all that went with it ─► a second's pause ─► those that came meanwhile …
-//!                        │ somebody else has written: read again, decide again
+//!   report ─► waits ─► write ─► 202 to all reports in it ─► a second's pause ─► those that came meanwhile …
+//!                        │ conflict: read again, decide again
 //! ```
 
 use std::collections::HashMap;
@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use api_types::Run;
 use api_types::names::API_SERVER_FIELD_MANAGER;
-use api_types::run::Progress;
-use cluster_convert::Readable;
 use http::StatusCode;
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 use serde_json::json;
+use slim_objects::Readable;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::debug;
@@ -31,14 +30,14 @@ use crate::http::problem::ApiError;
 const PACE: Duration = Duration::from_secs(1);
 /// Reports of one run that may wait: one process reports, and at most 256 at once after an outage, one after the other.
 const WAITING_MAX: usize = 32;
-/// Controllers, scheduler and users write a run some times in a second at most.
+/// Controllers, scheduler and users write a run only a few times in a second.
 const TRIES: u32 = 5;
-/// The longest that those who wait for a write wait.
+/// The longest wait of a report for its write.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(10);
 
 type Answer = Result<(), ApiError>;
 type Key = (String, String);
-/// Those that wait, for each run that is being written or was in the last second.
+/// Waiting reports, for each run that is being written or was in the last second.
 type Waiting = HashMap<Key, Vec<(Told, oneshot::Sender<Answer>)>>;
 
 /// Takes reports of all runs.
@@ -73,7 +72,7 @@ impl Writer {
         answer.await.unwrap_or_else(|_| Err(unwritten("the write was given up")))
     }
 
-    /// Writes for one run until nobody waits.
+    /// Writes for one run until no report waits.
     async fn work(self: Arc<Self>, key: Key) {
         loop {
             let waiting = {
@@ -90,7 +89,7 @@ impl Writer {
             let write = tokio::time::timeout(WRITE_TIME_MAX, self.write_all(&key, &told));
             let answer = write.await.unwrap_or_else(|_| Err(unwritten("Kubernetes took too long")));
             for sender in senders {
-                // Whoever hung up meanwhile sends again.
+                // A member that hung up meanwhile sends again.
                 let _ = sender.send(answer.clone());
             }
             tokio::time::sleep_until(next).await;
@@ -99,7 +98,7 @@ impl Writer {
 
     async fn write_all(&self, (namespace, name): &Key, told: &[Told]) -> Answer {
         let runs: Api<Readable<Run>> = Api::namespaced(self.client.clone(), namespace);
-        // The cache first; if somebody has written since, Kubernetes refuses, and is asked.
+        // The cache first. If the run was written since, Kubernetes refuses, and the run is read from it.
         let mut run = self.cache.runs().get(namespace, name).map(Arc::unwrap_or_clone);
         for _ in 0..TRIES {
             let current = match run.take() {
@@ -117,7 +116,8 @@ impl Writer {
                 return Ok(());
             };
             let parameters = PatchParams::apply(API_SERVER_FIELD_MANAGER).force();
-            let patch = Patch::Apply(patch(&current, &progress));
+            // Only the progress, and only on the same version of the run.
+            let patch = Patch::Apply(current.status_patch(&json!({ "progress": progress })));
             match runs.patch_status(name, &parameters, &patch).await {
                 Ok(_) => {
                     debug!(namespace, run = name, step = progress.step, "Recorded progress.");
@@ -128,28 +128,13 @@ impl Writer {
                 Err(error) => return Err(ApiError::from_kube(&error, "record the report")),
             }
         }
-        Err(unwritten("the run was written by others all the time"))
+        Err(unwritten("others kept writing the run"))
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         // It is changed by total functions only; a poisoned lock holds a usable map.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Progress alone, and only on the very run that it was made from.
-fn patch(run: &Run, progress: &Progress) -> serde_json::Value {
-    json!({
-        "apiVersion": Run::api_version(&()),
-        "kind": Run::kind(&()),
-        "metadata": {
-            "name": run.metadata.name,
-            "namespace": run.metadata.namespace,
-            "uid": run.metadata.uid,
-            "resourceVersion": run.metadata.resource_version,
-        },
-        "status": { "progress": progress },
-    })
 }
 
 fn too_many() -> ApiError {

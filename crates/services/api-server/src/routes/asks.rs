@@ -1,4 +1,4 @@
-//! What callers ask of a run: stop, pause, resume, retry. Each is a change of its spec, written as the caller.
+//! Requests to change a run: stop, pause, resume, retry. Each is a change of its spec, written as the caller.
 
 use std::sync::Arc;
 
@@ -20,11 +20,10 @@ use crate::intent::{Intent, Step};
 use crate::server::Server;
 use crate::{views, writes};
 
-/// How often a change is decided when the run changes meanwhile: a report of progress in between is likely once, hardly
-/// three times.
+/// Tries if the run changes meanwhile. A report of progress in between is likely once, but hardly three times.
 const TRIES: u32 = 3;
 
-/// From where to go on.
+/// Where to go on from.
 #[derive(Deserialize, IntoParams, Debug)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -35,7 +34,7 @@ pub struct ResumeQuery {
     from: Option<Step>,
 }
 
-/// Stops a run; its record stays. Stopping a run twice, or one that is over, is fine.
+/// Stops a run; its record stays. It is no error if the run is stopped or over already.
 #[utoipa::path(
     post,
     path = "/v1/namespaces/{namespace}/runs/{name}/stop",
@@ -44,7 +43,7 @@ pub struct ResumeQuery {
     params(RunPath),
     responses(
         (status = 200, description = "The run, which will stop.", body = RunView),
-        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The name is not valid.", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is no such run.", body = Problem, content_type = "application/problem+json"),
         LoginProblems,
     )
@@ -62,7 +61,8 @@ pub async fn stop(
     shown(&server, &identity, &run).await
 }
 
-/// Pauses a run: its members save and leave, and it goes on when asked. Pausing a run twice is fine.
+/// Pauses a run: its members save and leave, and it goes on when it is resumed. It is no error if the run is
+/// paused already.
 #[utoipa::path(
     post,
     path = "/v1/namespaces/{namespace}/runs/{name}/pause",
@@ -71,7 +71,7 @@ pub async fn stop(
     params(RunPath),
     responses(
         (status = 200, description = "The run, which will pause.", body = RunView),
-        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The name is not valid.", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is no such run.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The run is over.", body = Problem, content_type = "application/problem+json"),
         LoginProblems,
@@ -85,7 +85,8 @@ pub async fn pause(
     ask(&server, &identity, path?.0, || Ok(Intent::Pause)).await
 }
 
-/// Lets a paused run go on; or, with a step, begins another attempt from there, also of a run that goes on or failed.
+/// Resumes a paused run. With a step, begins another attempt from there, also for a run that is not paused or
+/// that failed.
 #[utoipa::path(
     post,
     path = "/v1/namespaces/{namespace}/runs/{name}/resume",
@@ -94,7 +95,7 @@ pub async fn pause(
     params(RunPath, ResumeQuery),
     responses(
         (status = 200, description = "The run, which will go on.", body = RunView),
-        (status = 400, description = "No such name can exist, or the step is none.", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The name or the step is not valid.", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is no such run.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The run is not paused, is over for good, keeps no checkpoints, or changed meanwhile.", body = Problem, content_type = "application/problem+json"),
         LoginProblems,
@@ -109,7 +110,7 @@ pub async fn resume(
     ask(&server, &identity, path?.0, || Ok(Intent::Resume { from: query?.0.from })).await
 }
 
-/// Tries a run again that failed, from its newest checkpoint. Others are refused, with what to do instead.
+/// Tries a failed run again, from its newest checkpoint. Other runs are refused, with a hint.
 #[utoipa::path(
     post,
     path = "/v1/namespaces/{namespace}/runs/{name}/retry",
@@ -118,7 +119,7 @@ pub async fn resume(
     params(RunPath),
     responses(
         (status = 200, description = "The run, which will begin another attempt.", body = RunView),
-        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The name is not valid.", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is no such run.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The run did not fail, or changed meanwhile.", body = Problem, content_type = "application/problem+json"),
         LoginProblems,
@@ -132,7 +133,7 @@ pub async fn retry(
     ask(&server, &identity, path?.0, || Ok(Intent::Retry)).await
 }
 
-/// What the query asks is read only for those who may ask.
+/// The query is read only after the caller's rights are checked.
 async fn ask(
     server: &Server,
     identity: &Identity,
@@ -145,7 +146,7 @@ async fn ask(
     shown(server, identity, &run).await
 }
 
-/// Decides from the cache and writes; what came too late is decided anew.
+/// Decides from the cache and writes; after a conflict it decides anew.
 async fn written(
     server: &Server,
     identity: &Identity,
@@ -168,11 +169,11 @@ async fn written(
             Err(error) => return Err(error),
         }
     }
-    Err(ApiError::new(StatusCode::CONFLICT, "Conflict", "the run changes too often to be changed")
+    Err(ApiError::new(StatusCode::CONFLICT, "Conflict", "the run changed too often meanwhile")
         .hint("try again"))
 }
 
-/// The run, once the cache shows it too: whoever asks next sees what was written.
+/// The run, once the cache shows the write, so that the next reader sees it.
 async fn shown(server: &Server, identity: &Identity, run: &Run) -> Result<Json<RunView>, ApiError> {
     let cache = server.cache()?;
     let (namespace, name) = (run.metadata.namespace.as_deref(), run.metadata.name.as_deref());

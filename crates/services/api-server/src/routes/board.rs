@@ -1,4 +1,4 @@
-//! The board: who holds what, and who waits for it, in the order in which the scheduler looks at them.
+//! The board: what queues hold, and the waiting runs in the scheduler's order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::http::problem::{ApiError, LoginProblems};
 use crate::server::Server;
 use crate::views;
 
-/// Queues on a board; who has more looks at them page by page.
+/// Queues on a board; more queues need the paged list.
 const QUEUES_MAX: usize = 500;
 
-/// How much of the line.
+/// The size of the board.
 #[derive(Deserialize, IntoParams, Debug)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -36,7 +36,7 @@ pub struct BoardQuery {
     limit: Limit,
 }
 
-/// Queues as a tree, with what each holds and is due, and runs that wait, in order.
+/// Queues as a tree, with what each holds and its share, and waiting runs in order.
 #[utoipa::path(
     get,
     path = "/v1/board",
@@ -56,8 +56,8 @@ pub async fn get(
 ) -> Result<Json<Board>, ApiError> {
     let Query(BoardQuery { limit }) = query?;
     let queues = visible_queues(&server, &identity).await?;
-    let visible = visible(&server, &identity, None).await?;
-    // Without the scheduler there is no order, and the rest is shown.
+    let visible = visible(&server, &identity, None, None).await?;
+    // Without the scheduler's answer there is no order; the rest is shown.
     let line = server.leader().line(&line_query(&visible, limit.get())).await.ok().flatten();
     let shares = line.as_ref().map(|line| line.queues.clone()).unwrap_or_default();
     let runs = match &line {
@@ -72,7 +72,7 @@ pub async fn get(
     }))
 }
 
-/// The leader cuts the line: it must know what is shown of it.
+/// The leader limits the line, so it must know which runs the caller may see.
 pub(super) fn line_query(visible: &Visible, limit: usize) -> LineQuery {
     let namespaces = match visible {
         Visible::Everything => None,
@@ -92,7 +92,7 @@ async fn visible_queues(server: &Server, identity: &Identity) -> Result<Vec<Queu
     Ok(queues.iter().map(|queue| views::queue_view(queue)).collect())
 }
 
-/// Each queue after the one above it, if that is shown; siblings by name.
+/// Each queue after its parent, if that is shown; siblings by name.
 fn tree(queues: Vec<QueueView>, shares: Vec<QueueShare>) -> Vec<BoardQueue> {
     let mut shares: BTreeMap<String, QueueShare> =
         shares.into_iter().map(|share| (share.name.clone(), share)).collect();
@@ -112,7 +112,7 @@ fn tree(queues: Vec<QueueView>, shares: Vec<QueueShare>) -> Vec<BoardQueue> {
         let share = shares.remove(&name);
         board.extend(left.remove(&name).map(|queue| BoardQueue { queue, depth, share }));
     }
-    // Queues that are each other's parents are below nobody.
+    // Queues whose parents form a ring are shown without a parent.
     board.extend(left.into_values().map(|queue| BoardQueue { depth: 0, share: None, queue }));
     board
 }
@@ -130,13 +130,14 @@ fn in_order(line: &Line, visible: &Visible, limit: usize) -> Vec<BoardRun> {
             gpus: job.gpus,
             created_at: job.waiting_since.clone(),
             reason: job.reason.as_ref().map(|reason| reason.code.clone()),
+            topic: job.reason.as_ref().and_then(|reason| reason.topic.clone()),
             outlook: Some(job.outlook.clone()),
         })
     });
     shown.take(limit).collect()
 }
 
-/// What the cache knows: the oldest of the newest runs that wait, first.
+/// Without the leader: the newest waiting runs in the cache, the oldest of them first.
 fn by_age(server: &Server, visible: Visible, limit: usize) -> Result<Vec<BoardRun>, ApiError> {
     let cache = server.cache()?;
     let queues = cache.queues();
@@ -151,6 +152,7 @@ fn by_age(server: &Server, visible: Visible, limit: usize) -> Result<Vec<BoardRu
             queue: summary.queue,
             created_at: summary.created_at,
             reason: summary.reason,
+            topic: views::reasons(run).first().and_then(|reason| reason.topic.clone()),
             outlook: None,
         }
     });

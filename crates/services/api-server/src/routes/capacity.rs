@@ -1,5 +1,5 @@
-//! Machines: what is being bought, for whom and why, and what was bought. Gangs have names for those who may list runs in their
-//! namespace; machines in sum are for those who may list nodes.
+//! Machines: which are being bought, for which gang and why, and which were bought. A caller needs the right to
+//! list runs in a namespace to see names of its gangs, and the right to list nodes to see the sum of machines.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use crate::cache::run_index::Visible;
 use crate::http::problem::{ApiError, LoginProblems};
 use crate::server::Server;
 
-/// How much of it.
+/// The size of the answer.
 #[derive(Deserialize, IntoParams, Debug)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct CapacityQuery {
-    /// The most launches, and the most refusals, in the answer.
+    /// The most launches and the most refusals in the answer.
     #[serde(default)]
     #[param(value_type = u16, minimum = 1, maximum = 500, required = false)]
     limit: Limit,
 }
 
-/// Machines that are being bought, gangs that get none, and machines that were bought.
+/// Machines that are being bought, gangs without machines and why, and machines that were bought.
 #[utoipa::path(
     get,
     path = "/v1/capacity",
@@ -51,19 +51,21 @@ pub async fn get(
     query: Result<Query<CapacityQuery>, QueryRejection>,
 ) -> Result<Json<CapacityView>, ApiError> {
     let Query(CapacityQuery { limit }) = query?;
-    let visible = visible(&server, &identity, None).await?;
+    let visible = visible(&server, &identity, None, None).await?;
     let with_machines = server.authorizer().allows(&identity, &Access::nodes("list")).await?;
     let answer = server.leader().capacity(&line_query(&visible, limit.get())).await;
     let silent = |message: String| {
         ApiError::new(http::StatusCode::BAD_GATEWAY, "SchedulerSilent", message)
-            .hint("does a scheduler run? See its log")
+            .hint("check that a scheduler runs, and read its log")
     };
     let told = answer.map_err(|error| silent(error.to_string()))?;
-    let told = told.ok_or_else(|| silent("the scheduler's leader knows nothing of machines".to_owned()))?;
+    let told =
+        told.ok_or_else(|| silent("the scheduler's leader does not know about machines".to_owned()))?;
     Ok(Json(shown(&told, &visible, with_machines, limit.get())))
 }
 
-/// The leader has cut it already; what the caller may not see does not depend on that.
+/// The view for the caller. The leader has limited it already; hiding what the caller may not see does not rely
+/// on that.
 fn shown(told: &CapacityView, visible: &Visible, with_machines: bool, limit: usize) -> CapacityView {
     let may_see = |namespace: &str| match visible {
         Visible::Everything => true,

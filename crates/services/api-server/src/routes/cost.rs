@@ -1,4 +1,4 @@
-//! What things cost: one run, or sums over days. Read from the ledger, in the scope that the caller has.
+//! Costs of one run, or sums over days, from the ledger in the caller's scope.
 
 use std::sync::Arc;
 
@@ -41,17 +41,17 @@ pub struct CostQuery {
     #[serde(default)]
     #[param(value_type = Option<String>, example = "2026-11-15", max_length = 10)]
     until: Option<DayName>,
-    /// Only of this namespace. Without it, of every namespace that the caller may list runs in; nodes that nobody
-    /// holds are shown to those who may list runs everywhere.
+    /// Only this namespace. Without it, every namespace in which the caller may list runs; idle nodes are shown
+    /// only to callers who may list runs everywhere.
     #[serde(default)]
     #[param(value_type = Option<String>, max_length = 63)]
     namespace: Option<NamespaceName>,
-    /// Only of this queue and those below it. Who may get the queue sees the sums of all its tenants by queue, day
-    /// and class, and by name only if they may list runs in each of those namespaces.
+    /// Only this queue and those below it. A caller who may get the queue sees the sums of all its tenants by
+    /// queue, day and class; sums by name also need the right to list runs in each of those namespaces.
     #[serde(default)]
     #[param(value_type = Option<String>, max_length = 253)]
     queue: Option<ObjectName>,
-    /// Only of what this user submitted.
+    /// Only work that this user submitted.
     #[serde(default)]
     #[param(value_type = Option<String>, max_length = 1024)]
     user: Option<UserName>,
@@ -64,7 +64,7 @@ pub struct CostQuery {
     continue_token: Option<String>,
 }
 
-/// What one run has cost so far, also if it is gone.
+/// The cost of one run so far, even if the run is deleted.
 #[utoipa::path(
     get,
     path = "/v1/namespaces/{namespace}/runs/{name}/cost",
@@ -73,8 +73,8 @@ pub struct CostQuery {
     params(RunPath),
     responses(
         (status = 200, description = "Its cost.", body = RunCostView),
-        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such run, and it never cost anything.", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The name is not valid.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such run, and none with a cost.", body = Problem, content_type = "application/problem+json"),
         LoginProblems,
     )
 )]
@@ -179,7 +179,7 @@ fn csv_page(view: &CostReport, query: Option<&str>) -> Response {
     response
 }
 
-/// The same question, further on. Relative to the request, so that it holds behind any proxy.
+/// The same query, continued. The link is relative, so that it works behind any proxy.
 fn next_link(query: &str, token: &str) -> String {
     let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("continue="));
     let next = format!("continue={token}");
@@ -187,7 +187,7 @@ fn next_link(query: &str, token: &str) -> String {
     format!("<?{query}>; rel=\"next\"")
 }
 
-/// Whether the caller names CSV and likes nothing that JSON would match better.
+/// Whether the caller accepts CSV, and prefers no type that JSON matches better.
 fn prefers_csv(headers: &HeaderMap) -> bool {
     let accepted: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();

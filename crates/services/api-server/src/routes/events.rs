@@ -1,4 +1,4 @@
-//! The stream of what changes, as server-sent events.
+//! The stream of changes, as server-sent events.
 
 use std::sync::Arc;
 
@@ -20,24 +20,24 @@ use crate::http::problem::{ApiError, LoginProblems};
 use crate::names::{NamespaceName, ObjectName};
 use crate::server::Server;
 
-/// nginx and its kin pass every line on at once.
+/// Tells nginx and similar proxies to pass on every line at once.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// What to be told of.
+/// The filter of the stream.
 #[derive(Deserialize, IntoParams, Debug)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventQuery {
-    /// Some of `runs`, `queues` and `nodes`, separated by commas; all of them unless said. What the caller may not see
-    /// is left out.
+    /// Some of `runs`, `queues` and `nodes`, separated by commas; the default is all. What the caller may not
+    /// see is left out.
     #[serde(default)]
     #[param(max_length = 32)]
     topics: Option<String>,
-    /// Only runs of this namespace. Without it, of every namespace that the caller may list runs in.
+    /// Only runs of this namespace. Without it, runs of every namespace in which the caller may list them.
     #[serde(default)]
     #[param(value_type = Option<String>, max_length = 63)]
     namespace: Option<NamespaceName>,
-    /// Only this run of the namespace, and also when its members change.
+    /// Only this run of the namespace, with changes of its members.
     #[serde(default)]
     #[param(value_type = Option<String>, max_length = 253)]
     run: Option<ObjectName>,
@@ -53,7 +53,7 @@ pub enum EventData {
     RunGone(RunName),
     /// `queue`: a queue is new or different.
     Queue(QueueView),
-    /// `node`: a node, or who holds GPUs of it, is new or different.
+    /// `node`: a node is new or different, or the occupants of its GPUs are.
     Node(NodeView),
     /// `queue-gone`, `node-gone`: it is gone.
     Gone(Name),
@@ -61,11 +61,11 @@ pub enum EventData {
     Empty {},
 }
 
-/// What changes, as it changes: server-sent events.
+/// Changes as they happen: server-sent events.
 ///
 /// The first event is `hello`. Then come `run`, `run-gone`, `queue`, `queue-gone`, `node`, `node-gone`, and `reload`
-/// when something was missed. Changes of one object within a quarter of a second are one event. The stream ends after
-/// at most 15 minutes; then connect anew, and fetch lists after the `hello`.
+/// when something was missed. Changes of one object within a quarter of a second are one event. The stream ends
+/// after at most 15 minutes; then connect again, and fetch lists after the `hello`.
 #[utoipa::path(
     get,
     path = "/v1/events",
@@ -102,7 +102,7 @@ pub async fn stream(
                 .hint("add `namespace=` to the query"));
         }
     };
-    // What the caller names must be theirs; what they do not name is left out where it is not.
+    // A caller needs the right to what they name; what they do not name is filtered by their rights.
     if let Some(access) = access {
         server.authorizer().require(&identity, access).await?;
     }

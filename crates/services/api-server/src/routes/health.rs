@@ -1,4 +1,4 @@
-//! Health: the only routes without a login. They say nothing about anything else.
+//! Health: routes without a login that reveal only whether the server works.
 
 use std::sync::Arc;
 

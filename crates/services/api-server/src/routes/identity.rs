@@ -1,16 +1,16 @@
-//! Who the caller is, and what the API can do.
-
-use std::sync::Arc;
+//! The caller's identity, and the API's description.
 
 use api_types::rest::WhoAmI;
-use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::{Extension, Json};
 use http::header;
 
 use crate::access::authentication::Caller;
 use crate::http::problem::LoginProblems;
-use crate::server::Server;
+
+/// The API's description, as JSON.
+#[derive(Clone, Debug)]
+pub struct OpenApiDocument(pub Bytes);
 
 /// Who the platform thinks you are.
 #[utoipa::path(
@@ -33,7 +33,7 @@ pub async fn whoami(Caller(identity): Caller) -> Json<WhoAmI> {
     responses((status = 200, description = "The document.", body = serde_json::Value), LoginProblems)
 )]
 pub async fn openapi_document(
-    State(server): State<Arc<Server>>,
+    Extension(OpenApiDocument(document)): Extension<OpenApiDocument>,
 ) -> ([(header::HeaderName, &'static str); 1], Bytes) {
-    ([(header::CONTENT_TYPE, "application/json")], server.openapi_document())
+    ([(header::CONTENT_TYPE, "application/json")], document)
 }

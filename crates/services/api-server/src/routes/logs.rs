@@ -1,4 +1,4 @@
-//! Logs of a run: for those who may `get` the run and `get` logs of pods in its namespace.
+//! Logs of a run, for callers who may `get` the run and `get` logs of pods in its namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::server::Server;
 
 /// Members that are read at one time, for one answer.
 const READS_AT_ONCE: usize = 16;
-/// The longest that all of them take; the request as a whole has 30 s.
+/// The longest time for all reads; the whole request has 30 s.
 const READ_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Which lines.
@@ -37,7 +37,7 @@ const READ_TIME_MAX: Duration = Duration::from_secs(20);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct LogsQuery {
-    /// Only of this attempt; without it, of all that the run's status has.
+    /// Only this attempt; without it, all attempts in the run's status.
     #[serde(default)]
     #[param(minimum = 1)]
     attempt: Option<u32>,
@@ -54,7 +54,8 @@ pub struct LogsQuery {
     tail: LimitOf<1_000, 10_000>,
 }
 
-/// What the members of a run printed, on one clock, as far as Kubernetes still has it: at most 4 MiB, of up to 64 members.
+/// The logs of a run's members, merged by time, as far as Kubernetes still has them: at most 4 MiB, of up to 64
+/// members.
 #[utoipa::path(
     get,
     path = "/v1/namespaces/{namespace}/runs/{name}/logs",
@@ -130,14 +131,14 @@ fn lines(tail: LimitOf<1_000, 10_000>) -> u32 {
     u32::try_from(tail.get()).unwrap_or(u32::MAX)
 }
 
-/// What was read, by member.
+/// The logs that were read, by member.
 struct Logs {
     lines: BTreeMap<Source, Vec<TimedLine>>,
     missing: Vec<(Source, String)>,
 }
 
 impl Logs {
-    /// Sorts out what could not be read. That the caller may not is an error: it is so for all members.
+    /// Separates the logs that could not be read. A missing right is an error: it applies to all members.
     fn of(logs: Vec<(Source, Result<Log, Error>)>, identity: &Identity) -> Result<Self, ApiError> {
         let mut sorted = Self { lines: BTreeMap::new(), missing: Vec::new() };
         for (source, log) in logs {
@@ -163,7 +164,7 @@ impl Logs {
         let number = attempt.number;
         let last_line = |member| self.lines.get(&Source { attempt: number, member })?.last();
         let missing = self.missing.iter().filter(|(source, _)| source.attempt == number);
-        // One that has not started has none yet.
+        // An attempt that has not started has none yet.
         let gone = pods.is_empty() && attempt.started_at.is_some();
         AttemptLogs {
             number,

@@ -1,4 +1,4 @@
-//! Members of a run: for those who may `get` the run.
+//! Members of a run, for callers who may `get` the run.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::http::problem::{ApiError, LoginProblems};
 use crate::server::Server;
 use crate::views::cluster;
 
-/// Members of a run's newest attempt, by rank: where each is and how it fares.
+/// Members of a run's newest attempt, by rank: the node and the state of each.
 #[utoipa::path(
     get,
     path = "/v1/namespaces/{namespace}/runs/{name}/members",

@@ -1,4 +1,4 @@
-//! The operations. Each asks first whether the caller may, then does one thing.
+//! The operations. Each checks the caller's rights first, and then does one thing.
 
 pub mod asks;
 pub mod board;
@@ -30,7 +30,7 @@ pub const LIMIT_DEFAULT: u16 = 100;
 /// How many items a page holds.
 pub type Limit = LimitOf<LIMIT_DEFAULT, LIMIT_MAX>;
 
-/// How many items a page holds: so many unless said, and at most so many.
+/// How many items a page holds, with a default and a maximum.
 #[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(try_from = "u16")]
 pub struct LimitOf<const DEFAULT: u16, const MAX: u16>(u16);
@@ -56,7 +56,7 @@ impl<const DEFAULT: u16, const MAX: u16> TryFrom<u16> for LimitOf<DEFAULT, MAX> 
     }
 }
 
-/// Which page of a list that knows no filter.
+/// The page of a list without filters.
 #[derive(Deserialize, IntoParams, Debug)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -1,5 +1,5 @@
-//! Nodes: for those who may `list` nodes in Kubernetes. Who holds their GPUs has a name for those who may list runs in
-//! that namespace.
+//! Nodes, for callers who may `list` nodes in Kubernetes. Occupants of their GPUs are named for callers who may
+//! list runs in the occupant's namespace.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,8 +21,7 @@ use crate::http::problem::{ApiError, LoginProblems};
 use crate::server::Server;
 use crate::views::cluster;
 
-/// Nodes on a page if the caller does not say, and at most. A node that one run holds is ~200 bytes, so 250 of them are
-/// 50 KB.
+/// Nodes on a page by default, and at most. A node that one run holds is ~200 bytes, so 250 of them are 50 KB.
 type NodeLimit = LimitOf<200, 250>;
 
 /// Which page of nodes.
@@ -30,7 +29,7 @@ type NodeLimit = LimitOf<200, 250>;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct NodeListQuery {
-    /// The most nodes on the page, 200 unless said; a page has fewer when it would be larger than 50 KB.
+    /// The most nodes on the page, 200 by default; a page has fewer if it would be larger than 50 KB.
     #[serde(default)]
     #[param(value_type = u16, minimum = 1, maximum = 250, required = false)]
     limit: NodeLimit,
@@ -39,7 +38,8 @@ pub struct NodeListQuery {
     continue_token: Option<String>,
 }
 
-/// Nodes with who holds their GPUs, by name. Names of occupants are left out where the caller may not list runs.
+/// Nodes with the occupants of their GPUs, by name. Occupants are not named in namespaces where the caller may
+/// not list runs.
 #[utoipa::path(
     get,
     path = "/v1/nodes",
@@ -81,7 +81,7 @@ fn views(server: &Server, after: Option<&str>, most: usize) -> Result<Vec<NodeVi
     Ok(nodes.after(after).take(most).map(|node| cluster::node_view(node, &pods, &queues)).collect())
 }
 
-/// Those of the namespaces in which the caller may list runs.
+/// The namespaces in which the caller may list runs.
 async fn visible(
     server: &Server,
     identity: &Identity,

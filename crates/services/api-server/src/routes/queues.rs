@@ -1,4 +1,4 @@
-//! Queues: their numbers are for those who may `get` the Queue.
+//! Queues, for callers who may `get` the Queue.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub async fn list(
     params(("name" = String, Path, description = "The queue.", max_length = 253)),
     responses(
         (status = 200, description = "The queue.", body = QueueView),
-        (status = 400, description = "No such name can exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The name is not valid.", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is no such queue.", body = Problem, content_type = "application/problem+json"),
         LoginProblems,
     )

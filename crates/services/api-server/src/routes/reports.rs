@@ -1,4 +1,4 @@
-//! What members of runs report; see [`crate::reports`].
+//! Reports of members; see [`crate::reports`].
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::reports::check::check;
 use crate::reports::reporter::Reporter;
 use crate::server::Server;
 
-/// A member reports progress and checkpoints, with the token that its pod has for this and nothing else.
+/// A member reports progress and checkpoints, with its pod's token for reports.
 #[utoipa::path(
     post,
     path = "/v1/namespaces/{namespace}/runs/{name}/reports",
@@ -26,10 +26,10 @@ use crate::server::Server;
     request_body(content = Report, description = "At most 16 KiB."),
     responses(
         (status = 202, description = "Recorded. Reports may come late, twice and out of order."),
-        (status = 400, description = "No such name can exist, or the body is no JSON.", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The name is not valid, or the body is not JSON.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large.", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "The body is not application/json.", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The report cannot be meant.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The report is not possible.", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "Too many reports of the run at one time.", body = Problem, content_type = "application/problem+json"),
         LoginProblems,
     ),

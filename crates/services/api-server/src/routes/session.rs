@@ -1,4 +1,4 @@
-//! The portal's login and logout: a token becomes a session, a session ends.
+//! The portal's login and logout.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,7 +37,7 @@ type CookieAnswer = (StatusCode, AppendHeaders<[(HeaderName, HeaderValue); 1]>);
             description = "Logged in: the cookie holds the session for at most 12 hours.",
             headers(("Set-Cookie" = String, description = "`__Host-warpyard-session`"))
         ),
-        (status = 400, description = "The body is no JSON, or there is a bearer token beside the cookie.", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The body is not JSON, or the request has both a bearer token and the cookie.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large.", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "The body is not application/json.", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "The body has no token.", body = Problem, content_type = "application/problem+json"),
@@ -57,7 +57,8 @@ pub async fn log_in(
         return Err(ApiError::unauthorized("this is no token").hint("paste the token, and nothing else"));
     }
     let identity = server.authenticator().identify(token).await?;
-    // Always a new secret, and the session that came along is over: whoever planted it gains nothing.
+    // A login always makes a new secret and ends the session whose cookie came with it, so a planted cookie
+    // gains nothing.
     if let Ok(before) = cookie::read(&headers) {
         server.sessions().end(&before);
     }
@@ -67,7 +68,7 @@ pub async fn log_in(
     Ok(answer(cookie::set(&secret)))
 }
 
-/// Ends the session, here and in the browser. Ending one that is over is fine.
+/// Ends the session, here and in the browser. It is no error if the session is over already.
 #[utoipa::path(
     delete,
     path = "/v1/session",
@@ -80,8 +81,8 @@ pub async fn log_in(
             description = "Logged out: the server has forgotten the session.",
             headers(("Set-Cookie" = String, description = "`__Host-warpyard-session`, cleared"))
         ),
-        (status = 400, description = "There is a bearer token beside the cookie.", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "No page of the portal has sent this.", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The request has both a bearer token and the cookie.", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "The request does not come from a page of the portal.", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The server is busy; try again.", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -101,7 +102,7 @@ fn answer(cookie: HeaderValue) -> CookieAnswer {
     (StatusCode::NO_CONTENT, AppendHeaders([(SET_COOKIE, cookie)]))
 }
 
-/// Without what the parser says: it may quote the body, which is a secret.
+/// Leaves out the parser's message: it may quote the body, which is a secret.
 fn not_a_login(rejection: &JsonRejection) -> ApiError {
     ApiError::new(
         rejection.status(),

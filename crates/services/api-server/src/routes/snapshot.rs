@@ -1,5 +1,5 @@
-//! What the scheduler planned from, passed on from its leader as it comes. It names everything in the cluster, so it is
-//! for administrators.
+//! The scheduler's snapshot, passed on from its leader. It names everything in the cluster, so it is for
+//! administrators.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::access::authorization::Access;
 use crate::http::problem::{ApiError, LoginProblems};
 use crate::server::Server;
 
-/// What the scheduler's last plan was made from, and the plan. For `warpyard simulate --snapshot`.
+/// The state that the scheduler's last plan was made from, and the plan. For `warpyard simulate --snapshot`.
 #[utoipa::path(
     get,
     path = "/v1/snapshot",
@@ -31,7 +31,7 @@ pub async fn get(State(server): State<Arc<Server>>, Caller(identity): Caller) ->
     server.authorizer().require(&identity, Access::snapshot()).await?;
     let answer = server.leader().snapshot().await.map_err(|error| {
         ApiError::new(http::StatusCode::BAD_GATEWAY, "SchedulerSilent", error.to_string())
-            .hint("does a scheduler run? See its log")
+            .hint("check that a scheduler runs, and read its log")
     })?;
     let chunks = stream::try_unfold(answer, |mut answer| async move {
         let chunk: Option<Bytes> = answer.chunk().await?;

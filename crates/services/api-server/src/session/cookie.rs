@@ -1,4 +1,4 @@
-//! The session's cookie, as it is written and read.
+//! Writes and reads the session's cookie.
 //!
 //! `__Host-`: the browser takes it only with `Secure`, without `Domain` and for all paths, so no neighbouring host
 //! can set or read it. `HttpOnly`: no script reads it. `SameSite=Strict`: no other site makes the browser send it.
@@ -22,7 +22,7 @@ pub fn read(headers: &HeaderMap) -> Result<Secret, ApiError> {
     let mut values = values(headers);
     match (values.next().and_then(Secret::from_text), values.next()) {
         (Some(secret), None) => Ok(secret),
-        // A browser holds one at most; two are somebody's attempt to slip one in.
+        // A browser sends at most one; two are an attempt to inject one.
         (_, Some(_)) => Err(not_ours("the request has several session cookies")),
         (None, None) => Err(not_ours("the session cookie is not one of this server")),
     }
@@ -33,7 +33,7 @@ pub fn set(secret: &Secret) -> HeaderValue {
     header(&secret.to_text(), LIFETIME.as_secs())
 }
 
-/// The header that takes it away.
+/// The header that removes it.
 pub fn clear() -> HeaderValue {
     header("", 0)
 }
@@ -45,7 +45,7 @@ fn header(value: &str, seconds: u64) -> HeaderValue {
     header
 }
 
-/// Every cookie of our name. The name's case counts: the browser's promise for `__Host-` is for this spelling.
+/// Every cookie with our name. The case matters: browsers guarantee `__Host-` only in this spelling.
 fn values(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers
         .get_all(header::COOKIE)

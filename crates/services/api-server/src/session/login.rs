@@ -1,10 +1,10 @@
-//! A request with the session cookie: may it be looked at, and whose is it?
+//! Checks a request with the session cookie, and finds its user.
 //!
 //! ```text
-//!   cookie ─► no bearer token beside it (400) ─► from our own page (403) ─► session (401) ─► TokenReview (401, 503)
+//!   cookie ─► no bearer token as well (400) ─► from our own page (403) ─► session (401) ─► TokenReview (401, 503)
 //! ```
 //!
-//! The token goes the way of every bearer token, so a session never outlives what its token may do.
+//! The token is checked like every bearer token, so a session never outlives its token's rights.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ use crate::server::Server;
 use crate::session::cookie;
 use crate::session::origin;
 
-/// Who the session belongs to, and when it ends.
+/// The session's user, and when the session ends.
 pub async fn identify(
     server: &Server,
     method: &Method,
@@ -41,7 +41,7 @@ pub async fn identify(
     }
 }
 
-/// Which of the two would count is a question that nobody should have to ask.
+/// Refuses a request with both logins, so that it is always clear which one counts.
 pub fn refuse_two_logins(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.contains_key(header::AUTHORIZATION) && cookie::is_present(headers) {
         return Err(ApiError::bad_request(
@@ -53,7 +53,7 @@ pub fn refuse_two_logins(headers: &HeaderMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A stream of events ends with the session that it was asked for in; other answers are short.
+/// Ends a stream of events together with its session; other answers are short.
 pub fn end_streams_with(response: Response, ended: CancellationToken) -> Response {
     let content_type = response.headers().get(header::CONTENT_TYPE);
     if !content_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {

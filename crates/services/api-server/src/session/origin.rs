@@ -1,4 +1,4 @@
-//! Whether a request with the cookie comes from our own pages, by what the browser says about it.
+//! Whether a request with the cookie comes from our own pages, by the browser's headers.
 //!
 //! ```text
 //!   Sec-Fetch-Site     writes and login        reads
@@ -8,8 +8,8 @@
 //!   absent             Origin must be ours     yes: the cookie is SameSite=Strict, and no other origin may read
 //! ```
 //!
-//! A page can set neither header. `SameSite` alone would not do: another port or a neighbouring host name is the
-//! same *site*. Clients that are no browsers have bearer tokens, and are not asked.
+//! A page can set neither header. `SameSite` alone is not enough: another port or a neighbouring host name is
+//! the same *site*. Clients other than browsers have bearer tokens, and are not checked.
 
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
@@ -53,13 +53,13 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Single<'a> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Single::Absent,
-        // What is no text equals nothing that we accept.
+        // A header that is not text equals no accepted value.
         (Some(value), None) => Single::Text(value.to_str().unwrap_or_default()),
         (Some(_), Some(_)) => Single::Several,
     }
 }
 
-/// Host and port are the same. The scheme is not compared: a proxy may have taken off TLS.
+/// Whether host and port are the same. The scheme is not compared: a proxy may have terminated TLS.
 fn is_same(origin: &str, host: &str) -> bool {
     let Ok(origin) = origin.parse::<Uri>() else { return false };
     let default_port = match origin.scheme_str() {
@@ -106,7 +106,7 @@ mod tests {
             (vec![("sec-fetch-site", "cross-site")], false, false),
             (vec![("sec-fetch-site", "")], false, false),
             (vec![("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")], false, false),
-            // What the browser says about the site goes before what a page's origin looks like.
+            // `Sec-Fetch-Site` takes precedence over `Origin`.
             (
                 vec![("sec-fetch-site", "cross-site"), ("origin", "https://portal.example:8443"), host],
                 false,

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::http::security_headers::CONTENT_SECURITY;
+use crate::router::router;
 use crate::router_tests::{JOB_FILE, api, operations, server};
-use crate::server::router;
 use crate::session::cookie::NAME;
 use crate::session::secret::Secret;
 

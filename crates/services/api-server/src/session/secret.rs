@@ -1,4 +1,4 @@
-//! The secret of a session: what the cookie holds, and all that opens the token that the server keeps.
+//! The secret of a session: the cookie's content, and the only way to unseal the token that the server keeps.
 //!
 //! ```text
 //!   256 random bits ─┬─ base64url ─► the cookie, in the browser only
@@ -6,7 +6,7 @@
 //!                    └─ HKDF      ─► the key that seals the token (AES-256-GCM)
 //! ```
 //!
-//! The server keeps the id and the sealed token, never the secret; so its memory alone opens no token.
+//! The server keeps the id and the sealed token, never the secret, so its memory alone reveals no token.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::{hkdf, rand};
@@ -15,13 +15,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 const SECRET_BYTES: usize = 32;
-/// What the derived key is for; another purpose would have another text, hence another key.
+/// The purpose of the derived key; another purpose would have another text, and so another key.
 const KEY_PURPOSE: &[u8] = b"warpyard session v1: seal the token";
 
 /// SHA-256 of a session's secret.
 pub type SessionId = [u8; 32];
 
-/// 256 random bits. There is no `Debug`: it must not come into a log.
+/// 256 random bits. There is no `Debug`, so that it cannot be logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; SECRET_BYTES]);
 
@@ -39,17 +39,17 @@ impl Secret {
         bytes.try_into().ok().map(Self)
     }
 
-    /// 43 characters that a cookie may hold.
+    /// 43 characters that a cookie may contain.
     pub fn to_text(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
 
-    /// The session's name on the server. Nobody gets from it to the secret or to the key.
+    /// The session's id on the server. Neither the secret nor the key can be derived from it.
     pub fn id(&self) -> SessionId {
         Sha256::digest(self.0).into()
     }
 
-    /// The token, readable only with this secret. To be called once for a secret: see [`Self::key`].
+    /// Seals the token, so that only this secret opens it. Call it once for a secret: see [`Self::key`].
     pub fn seal(&self, token: &str) -> Vec<u8> {
         let mut sealed = token.as_bytes().to_vec();
         self.key()

@@ -1,4 +1,4 @@
-//! Sessions of the portal, in memory: who has logged in with which token, the token sealed.
+//! Sessions of the portal, in memory: users with their sealed tokens.
 //!
 //! ```text
 //!   login ─► open(secret, user, token) ─► { SHA-256(secret): sealed token, times }
@@ -6,8 +6,8 @@
 //!   logout, a refused token, 12 h, 1 h without a request, 20 newer ones of the same user ─► gone
 //! ```
 //!
-//! It decides nothing about rights, and holds no token that can be read without the cookie. Another process knows
-//! none of its sessions: after a restart, people log in again. The clock is an argument.
+//! It decides nothing about rights, and holds no token that can be read without the cookie. Sessions are not
+//! shared with other processes: after a restart, people log in again. The clock is an argument.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,17 +23,17 @@ pub const LIFETIME: Duration = Duration::from_hours(12);
 const IDLE_MAX: Duration = Duration::from_hours(1);
 /// Sessions of one user: browsers and machines of one person. The oldest makes room.
 const SESSIONS_PER_USER: usize = 20;
-/// Sessions in all, × 16 KiB of token = 160 MiB at the very most; with usual tokens of 1 to 2 KiB, 20 MiB. The one
-/// that was not used for the longest time makes room.
+/// Sessions in all, × 16 KiB of token = 160 MiB at the very most; with usual tokens of 1 to 2 KiB, 20 MiB. The
+/// one that has been unused for longest makes room.
 const SESSIONS_MAX: usize = 10_000;
 
-/// Everybody's sessions.
+/// The sessions of all users.
 #[derive(Default)]
 pub struct Sessions {
     by_id: Mutex<BTreeMap<SessionId, Session>>,
 }
 
-/// A session that a request came with.
+/// The session of a request.
 pub struct Found {
     /// The token that the session was opened with.
     pub token: String,
@@ -46,7 +46,7 @@ struct Session {
     sealed_token: Vec<u8>,
     opened: Instant,
     seen: Instant,
-    /// Whoever removes the session from the map thereby ends what hangs on it.
+    /// Removing the session from the map also ends its streams.
     ends: DropGuard,
 }
 
@@ -61,7 +61,7 @@ impl Sessions {
             ends: CancellationToken::new().drop_guard(),
         };
         let mut sessions = self.lock();
-        // All are looked at, which is fine: at most 10,000, and each login has asked Kubernetes before.
+        // A scan of all sessions is cheap enough: at most 10,000, and each login has asked Kubernetes before.
         sessions.retain(|_, session| session.is_alive(now));
         keep_below(SESSIONS_PER_USER, &mut sessions, |other| other.user == user, |other| other.opened);
         keep_below(SESSIONS_MAX, &mut sessions, |_| true, |other| other.seen);
@@ -100,7 +100,7 @@ impl Session {
     }
 }
 
-/// Removes the earliest of the sessions that count until fewer than `max` are left. Ties are broken by id.
+/// Removes the earliest of the matching sessions until fewer than `max` are left. Ties are broken by id.
 fn keep_below(
     max: usize,
     sessions: &mut BTreeMap<SessionId, Session>,

@@ -1,4 +1,4 @@
-//! Nodes, who holds GPUs of them, and members of runs, as the API shows them. Pure.
+//! Nodes with the occupants of their GPUs, and members of runs, as the API shows them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::cache::node_index::CachedNode;
 use crate::cache::pod_index::{CachedPod, PodIndex};
 use crate::cache::queue_index::QueueIndex;
 
-/// A node with everyone who holds GPUs of it. Not for everybody's eyes: see [`masked`].
+/// A node with all occupants of its GPUs. Not every caller may see this: see [`masked`].
 pub fn node_view(node: &CachedNode, pods: &PodIndex, queues: &QueueIndex) -> NodeView {
     let occupants = pods.holding(&node.name).map(|pod| Occupant {
         namespace: Some(pod.namespace.to_string()),
@@ -34,7 +34,8 @@ pub fn namespaces(view: &NodeView) -> BTreeSet<String> {
     view.occupants.iter().filter_map(|occupant| occupant.namespace.clone()).collect()
 }
 
-/// The view for somebody who may list runs in the namespaces `visible`: others are counts by state, without names.
+/// The view for a caller who may list runs in the namespaces `visible`: other occupants are counts by state,
+/// without names.
 pub fn masked(view: NodeView, visible: &BTreeSet<String>) -> NodeView {
     let mask = |occupant: Occupant| match &occupant.namespace {
         Some(namespace) if visible.contains(namespace) => occupant,
@@ -59,7 +60,8 @@ pub fn member_view(pod: &CachedPod) -> MemberView {
     }
 }
 
-/// Occupants that differ in their number of GPUs only are one; by namespace, then run, the nameless first.
+/// Merges occupants that differ only in their number of GPUs; sorted by namespace, then run, the nameless
+/// first.
 fn merged(occupants: impl Iterator<Item = Occupant>) -> Vec<Occupant> {
     let mut gpus_of: BTreeMap<Occupant, u32> = BTreeMap::new();
     for occupant in occupants {

@@ -1,18 +1,14 @@
-//! The policy: by name, from a file, with single things set.
+//! The policy: by name or from a file, with single settings changed.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use placement::Policy;
-use simulator::policies;
+use simulator::policies::{self, PolicyFile};
 
 use super::args::SimulateArgs;
 use crate::exit::{Exit, Failure};
 
-/// A file is a list of things to set; `base` names the policy it starts from.
-type PolicyFile = BTreeMap<String, serde_norway::Value>;
-
-/// The policy, and what to call it.
+/// The policy, and its name for people.
 pub(super) fn read(args: &SimulateArgs) -> Result<(String, Policy), Failure> {
     let mut name = args.policy.clone();
     let mut policy = match policies::preset(&args.policy) {
@@ -31,23 +27,12 @@ pub(super) fn read(args: &SimulateArgs) -> Result<(String, Policy), Failure> {
 fn from_file(path: &str) -> Result<Policy, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         let names = policies::PRESETS.map(|(name, _)| name).join(", ");
-        wrong(format!("no policy is called `{path}`, and it cannot be read as a file: {error}"))
-            .hint(format!("policies with a name: {names}"))
+        wrong(format!("there is no policy `{path}`, and it cannot be read as a file: {error}"))
+            .hint(format!("named policies: {names}"))
     })?;
     let file: PolicyFile =
         serde_norway::from_str(&text).map_err(|error| wrong(format!("{path}: {error}")))?;
-    let entries = file.iter().map(|(key, value)| (key.clone(), scalar(value))).collect();
-    policies::from_entries(&entries, "installed").map_err(|error| wrong(format!("{path}: {error}")))
-}
-
-/// A value as it was written.
-fn scalar(value: &serde_norway::Value) -> String {
-    match value {
-        serde_norway::Value::String(text) => text.clone(),
-        serde_norway::Value::Bool(value) => value.to_string(),
-        serde_norway::Value::Number(value) => value.to_string(),
-        _ => "something with parts".to_owned(),
-    }
+    file.policy().map_err(|error| wrong(format!("{path}: {error}")))
 }
 
 fn wrong(message: String) -> Failure {

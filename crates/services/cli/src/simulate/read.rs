@@ -1,4 +1,4 @@
-//! Where the workload comes from: files, standard input, or a seed.
+//! Reads the workload from files or standard input, or makes it up from a seed.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -8,12 +8,11 @@ use jiff::Timestamp;
 use ruzstd::decoding::StreamingDecoder;
 use simulator::report::thousands;
 use simulator::synthetic::Recipe;
-use simulator::traces::json_lines::Reader;
 use simulator::traces::{openb, philly};
-use simulator::{Job, Workload};
+use trace_format::json_lines::Reader;
+use trace_format::{Job, Workload};
 
 use super::args::{Format, SimulateArgs};
-use super::cannot;
 use crate::exit::{Exit, Failure};
 
 /// The largest table, unpacked: 20 million jobs of Philly. Our own format is read line by line.
@@ -21,7 +20,7 @@ const TABLE_BYTES_MAX: u64 = 1 << 30;
 /// The longest line of our own format.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// What to simulate, and a few words about it.
+/// The workload, and a short description of it.
 pub(super) fn workload(args: &SimulateArgs) -> Result<(Workload, String), Failure> {
     let Some(path) = &args.trace else {
         let workload = recipe(args).workload();
@@ -102,7 +101,7 @@ fn open(path: &Path) -> Result<Input, Failure> {
     Ok(BufReader::new(Box::new(file)))
 }
 
-/// By the first bytes, which stay to be read.
+/// Detects the format from the first bytes, without consuming them.
 fn detect(path: &Path, input: &mut Input) -> Result<Format, Failure> {
     let start = input.fill_buf().map_err(|error| cannot("read", path, &error))?;
     let start = String::from_utf8_lossy(&start[..start.len().min(80)]).into_owned();
@@ -129,7 +128,7 @@ fn json_lines(path: &Path, mut input: Input) -> Result<Workload, Failure> {
 
 fn openb_lists(args: &SimulateArgs, path: &Path, input: Input) -> Result<Workload, Failure> {
     let list = args.node_list.as_ref().ok_or_else(|| {
-        Failure::new(Exit::Usage, "the list of pods of openb wants a list of nodes").hint("--node-list FILE")
+        Failure::new(Exit::Usage, "the list of pods of openb needs a list of nodes").hint("--node-list FILE")
     })?;
     let nodes = openb::read_nodes(&text(list, open(list)?)?).map_err(|error| unread(list, &error))?;
     let jobs =
@@ -149,6 +148,10 @@ fn text(path: &Path, input: Input) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn unread(path: &Path, error: &simulator::traces::Error) -> Failure {
+fn unread(path: &Path, error: &trace_format::Error) -> Failure {
     Failure::new(Exit::Usage, format!("{}, {error}", path.display()))
+}
+
+pub(super) fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Usage, format!("cannot {what} {}: {error}", path.display()))
 }

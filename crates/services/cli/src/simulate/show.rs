@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 use simulator::report::{Title, duration, duration_mean, thousands};
-use simulator::{Outcome, QueueSummary, Spread, Summary};
+use simulator::{Outcome, Percentiles, QueueSummary, Summary};
 
 use crate::render;
 
-/// Queues that the table shows; data has all.
+/// Queues that the table shows; the data has all.
 const QUEUES_SHOWN: usize = 20;
 
-/// What came of a simulation.
+/// The outcome of a simulation.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct View {
@@ -76,7 +76,7 @@ fn jobs(summary: &Summary) -> String {
     text
 }
 
-fn spread(spread: &Spread) -> String {
+fn spread(spread: &Percentiles) -> String {
     let [p50, p90, p99, max] =
         [spread.p50_seconds, spread.p90_seconds, spread.p99_seconds, spread.max_seconds]
             .map(|seconds| duration(u64::from(seconds)));

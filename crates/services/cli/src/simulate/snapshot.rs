@@ -1,4 +1,4 @@
-//! A plan of production, made again: from a snapshot of what it was made from, and compared with it byte by byte.
+//! Makes a plan of production again from its snapshot, and compares it byte by byte.
 
 use std::fs;
 use std::path::Path;
@@ -11,18 +11,18 @@ use crate::exit::{Exit, Failure, Output};
 /// Lines of a difference that are shown.
 const LINES_MAX: usize = 40;
 
-/// Plans again. Fails, with the first lines that differ, if the plan is another one.
+/// Plans again. Fails if the plans differ, and shows the first lines that differ.
 pub fn replay(path: &Path) -> Result<Output, Failure> {
     let wrong = |message: String| Failure::new(Exit::Failed, format!("{}: {message}", path.display()));
     let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let snapshot: Snapshot<Value> =
-        serde_json::from_slice(&text).map_err(|error| wrong(format!("this is no snapshot: {error}")))?;
+        serde_json::from_slice(&text).map_err(|error| wrong(format!("this is not a snapshot: {error}")))?;
     if snapshot.format != SNAPSHOT_FORMAT {
         return Err(wrong(format!(
             "it is of format {}, and this command reads {SNAPSHOT_FORMAT}",
             snapshot.format
         ))
-        .hint("take the `warpyard` of the version that wrote it"));
+        .hint("use the `warpyard` of the version that wrote it"));
     }
     let Snapshot { policy, made_at, state, plan: recorded, written_by, .. } = snapshot;
     let mut state = ClusterState::restore(state);
@@ -46,7 +46,7 @@ pub fn replay(path: &Path) -> Result<Output, Failure> {
     )))
 }
 
-/// Line by line from the first that differs: what was recorded, and what came out now.
+/// The recorded and the new lines, from the first that differs.
 fn difference(recorded: &str, again: &str) -> String {
     let same = recorded.lines().zip(again.lines()).take_while(|(one, other)| one == other).count();
     let lines = |sign: char, text: &str| -> Vec<String> {
@@ -57,7 +57,9 @@ fn difference(recorded: &str, again: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Snapshot};
+    use cluster_model::{
+        ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Snapshot,
+    };
     use jiff::Timestamp;
     use placement::Policy;
 
@@ -69,11 +71,14 @@ mod tests {
         let mut state = ClusterState::default();
         let made_at = Timestamp::from_second(1_000_000).expect("in range");
         state.advance(made_at);
-        state.apply(Change::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("q") }));
-        state.apply(Change::Node(Node { allocatable: Resources { pods: 9, ..gpus(8) }, ..Node::new("n") }));
+        state.apply(ClusterChange::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("q") }));
+        state.apply(ClusterChange::Node(Node {
+            allocatable: Resources { pods: 9, ..gpus(8) },
+            ..Node::new("n")
+        }));
         for (name, asks) in [("starts", 6), ("waits", 4)] {
             let pod = Pod::new(PodKey::new("team", name, name), GangKey::new("team", name));
-            state.apply(Change::Pod(Pod { requests: gpus(asks), ..pod }));
+            state.apply(ClusterChange::Pod(Pod { requests: gpus(asks), ..pod }));
         }
         let policy = Policy::default();
         let plan = placement::plan(&mut state, &policy, made_at);

@@ -23,7 +23,7 @@ fn made_up_jobs_are_printed_as_a_table_and_reported_as_a_page() {
     assert!(output.stdout.contains("Jobs          200, 200 ended\n"), "{}", output.stdout);
     let page = fs::read_to_string(report).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.matches("<svg").count() >= 6);
-    // Nothing is fetched from anywhere.
+    // The report fetches nothing.
     for outside in ["http://", "https://", "<script", "@import", "url("] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -54,7 +54,7 @@ fn a_policy_comes_from_a_file_and_single_settings_win() {
     let output = run(&["--jobs", "50", "--policy", file, "--set", "reclaim=false", "-o", "json"]).unwrap();
     assert!(output.stdout.contains("reclaim=false"), "{}", output.stdout);
     for (arguments, expect) in [
-        (vec!["--policy", "magic"], "no policy is called `magic`"),
+        (vec!["--policy", "magic"], "there is no policy `magic`"),
         (vec!["--set", "order=random"], "order is `random`, and must be age"),
         (vec!["--set", "order"], "write it as KEY=VALUE"),
         (vec!["no-such-trace.jsonl"], "cannot read no-such-trace.jsonl"),
@@ -70,7 +70,7 @@ fn a_snapshot_has_a_policy_of_its_own_and_says_so() {
     for arguments in [["--set", "reclaim=true"], ["--policy", "fifo"]] {
         let failure = run(&[["--snapshot", "no-such-file"], arguments].concat()).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
-        assert!(failure.message.contains("by the policy that is in the snapshot"), "{}", failure.message);
+        assert!(failure.message.contains("with the policy in the snapshot"), "{}", failure.message);
         assert!(failure.hint.is_some_and(|hint| hint.contains("--record")));
     }
 }

@@ -1,22 +1,23 @@
-//! Lets pods go whose use is recorded.
+//! Releases pods whose use is recorded.
 
 use api_types::names::{CONTROLLERS_FIELD_MANAGER, METERING_FINALIZER};
-use cluster_convert::Readable;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PartialObjectMeta, Patch, PatchParams};
 use serde_json::json;
+use slim_objects::Readable;
 use tracing::warn;
 
 use super::state::Held;
 
-/// Patches at the same time. Each takes the API server a few milliseconds, so 16 let some thousand pods per second go.
+/// Patches at the same time. Each takes the API server a few milliseconds, so 16 release some thousand pods per
+/// second.
 const CONCURRENCY: usize = 16;
 
-/// Removes our finalizer from pods; returns those that it holds no more. The others are tried again.
+/// Removes our finalizer from pods; returns the released ones. The others are tried again.
 ///
-/// The finalizer is named and not counted, because the Job controller takes its own off the same list at the same
-/// time; the UID in the patch keeps it from another pod of the same name.
+/// The patch names the finalizer instead of its position, because the Job controller removes its own from the
+/// same list at the same time. The UID in the patch protects another pod of the same name.
 pub async fn release(client: &kube::Client, pods: Vec<Held>) -> Vec<Held> {
     let tries = stream::iter(pods).map(|pod| async {
         let answer = remove(client, &pod).await;
@@ -32,9 +33,9 @@ pub async fn release(client: &kube::Client, pods: Vec<Held>) -> Vec<Held> {
             Err(kube::Error::Api(status)) if [404, 409, 422].contains(&status.code) => released.push(pod),
             Err(error) => {
                 failures += 1;
-                // One line for a round: what ails one ails all.
+                // One line for a round: all failures have the same cause.
                 if failures == 1 {
-                    warn!(pod = %pod.name, namespace = %pod.namespace, %error, "Could not let a metered pod go; will try again.");
+                    warn!(pod = %pod.name, namespace = %pod.namespace, %error, "Could not release a metered pod; will try again.");
                 }
             }
         }

@@ -1,55 +1,60 @@
-//! The loop that writes: what is dirty goes into the ledger, then pods may go, then queues are told.
+//! The loop that writes: dirty records go into the ledger, then pods are released, then the spend of queues is
+//! written.
 //!
 //! ```text
-//!   ledger reachable? ─► what it has open ─► compared with lists ─► ┌► record ─► prices ─► post ─► alive ───────┐
+//!   ledger reachable? ─► its open records ─► compared with lists ─► ┌► record ─► prices ─► post ─► alive ───────┐
 //!                         ▲ again every five minutes                └── at most twice a second ◄── let pods go ◄┘
 //! ```
 
 use std::time::Duration;
 
-use cluster_convert::Readable;
 use costing::Moment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams, PartialObjectMeta};
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use service_kit::backoff;
+use slim_objects::Readable;
 use std::collections::BTreeSet;
 use store::{Batch, Ledger};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{error, info, warn};
 
 use super::machine::NodeClaim;
-use super::{Meter, finalizer, lock, now, queues, spend};
+use super::watching::{Meter, lock, now};
+use super::{finalizer, queues, spend};
 
-/// From one flush to the next: what happens within it goes into one transaction.
+/// Time between two flushes: events within it go into one transaction.
 const PACE: Duration = Duration::from_millis(500);
-/// With nothing new, the ledger is told this often that nothing happened.
+/// Without events, the ledger is told this often that nothing happened.
 const IDLE: Duration = Duration::from_secs(5);
-/// From one look at what queues have spent to the next.
+/// Time between two reads of the spend of queues.
 const SPEND_PACE: Duration = Duration::from_secs(10);
-/// From one comparison of what the ledger has open with what exists to the next. A meter that stood still while another
-/// took over may have recorded something since that had ended. It reads what is open: 100,000 pods are 50 MB.
+/// Time between two comparisons of open records with the cluster. A meter that was paused while another took
+/// over may have recorded something as open that had ended. A comparison reads all open records: 100,000 pods
+/// are 50 MB.
 const COMPARE_PACE: Duration = Duration::from_mins(5);
-/// Of a flush, so long may go into posting. With more to post, a price that changed years back, the next flush goes on:
-/// what happens meanwhile is still recorded, pods may go, and queues are told.
+/// The time that one flush may post. If there is more, such as a price change of years back, the next flush
+/// goes on, so that new events are still recorded, pods released and spend written.
 const POST_MAX: Duration = Duration::from_secs(2);
-/// A database that stands still does not say so. What was recorded until then is not recorded again, so a flush of any
-/// size gets on, if it takes several tries.
+/// The limit of one flush: a database that hangs does not say so. Recorded batches are not repeated, so a flush
+/// of any size completes after several tries.
 const FLUSH_MAX: Duration = Duration::from_mins(2);
 /// The wait after a first failure; it doubles with each further one, up to [`RETRY_MAX`].
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// The longest wait between two tries.
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// After so many refusals in a row, about ten seconds, somebody must act; a schema that is being made refuses too.
+/// After this many refusals in a row, about ten seconds, somebody must act. A database whose schema is being
+/// created refuses too.
 const REFUSALS_TOLD: u32 = 5;
 /// Accounts that are brought up to date by one call; each is a transaction of a few milliseconds.
 const ACCOUNTS_MAX: u32 = 64;
 /// Objects per page of a list of names.
 const PAGE: u32 = 500;
-/// Pods that the ledger is asked for at once: about 500 bytes each.
+/// Pods in one question to the ledger: about 500 bytes each.
 const ASKED_MAX: usize = 1_000;
 
-/// Writes for ever. Dropped when the process stops: what was not written is seen again by the next.
+/// Writes for ever. Dropped when the process stops: the next process sees again what was not written.
 pub async fn run(meter: &Meter, client: &kube::Client, ledger: &Ledger) {
     let mut writer =
         Writer { meter, client, ledger, opened: None, sheets_version: 0, told_last: None, failing_for: 0 };
@@ -61,13 +66,13 @@ pub async fn run(meter: &Meter, client: &kube::Client, ledger: &Ledger) {
             Ok(done) => done,
             Err(_) => Err(Error::Slow),
         };
-        // Not only after a success: pods that never had a node need no ledger to go.
+        // Not only after a success: pods that never had a node need no ledger.
         writer.release().await;
         match done {
             Ok(left) => {
                 writer.recovered();
                 if left == Left::Nothing {
-                    // An error means that nothing happened, which is told to the ledger too.
+                    // An error means that nothing happened, which the ledger must know too.
                     let _ = timeout(IDLE, meter.wake.notified()).await;
                 }
                 next = began + PACE;
@@ -90,17 +95,18 @@ enum Error {
     List(#[source] Box<kube::Error>),
 }
 
-/// Whether accounts are left that were due.
+/// Whether due accounts are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Nothing,
     Accounts,
 }
 
-/// What the ledger has open was compared with what exists.
+/// The ledger's open records were compared with the cluster.
 #[derive(Clone, Copy, Debug)]
 struct Opened {
-    /// What vanished before our first lists is taken to have ended then: a meter had last seen everything.
+    /// When a meter had last seen everything. Objects that vanished before our first lists are taken to have
+    /// ended then.
     unseen_since: Moment,
     compared_last: Instant,
 }
@@ -112,7 +118,7 @@ struct Writer<'a> {
     opened: Option<Opened>,
     /// The version of the price sheets that the ledger has.
     sheets_version: u64,
-    /// When queues were last told what they spent, and the last of those told.
+    /// When the spend of queues was last written, and the last queue written.
     told_last: Option<(Instant, String)>,
     failing_for: u32,
 }
@@ -135,7 +141,7 @@ impl Writer<'_> {
         Ok(left)
     }
 
-    /// Makes sure that what the ledger has was compared with what exists: at first, and now and then.
+    /// Compares the ledger's open records with the cluster, at the start and from time to time.
     async fn open(&mut self) -> Result<(), Error> {
         let unseen_since = match self.opened {
             Some(opened) if opened.compared_last.elapsed() < COMPARE_PACE => return Ok(()),
@@ -151,7 +157,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Waits for the lists, and finds out what vanished while nobody looked.
+    /// Waits for the lists, and finds the objects that vanished unseen.
     async fn compare(&self, unseen_since: Moment) -> Result<(), Error> {
         let nodes = self.ledger.open_nodes().await?;
         let pods = self.ledger.open_pods().await?;
@@ -170,7 +176,7 @@ impl Writer<'_> {
         }
         if !vanished.nodes.is_empty() {
             let mut existing = uids::<Node>(self.client).await?;
-            // Of machines for which no Node stands, the claims tell.
+            // For machines without a Node, the claims are compared.
             match uids::<NodeClaim>(self.client).await {
                 Ok(claims) => existing.extend(claims),
                 Err(Error::List(error)) if is_absent(&error) => {}
@@ -183,14 +189,14 @@ impl Writer<'_> {
                 pods = vanished.pods.len(),
                 nodes = vanished.nodes.len(),
                 ?unseen_since,
-                "Vanished while nobody looked; taken to have ended when a meter last saw everything."
+                "Vanished unseen; taken to have ended when a meter last saw everything."
             );
         }
         lock(&self.meter.state).vanished(vanished, unseen_since);
         Ok(())
     }
 
-    /// Pods that name no queue and are in the ledger keep the queue that they have there.
+    /// Pods without a queue label keep the queue that they have in the ledger.
     async fn take_queues(&self) -> Result<(), Error> {
         let without = lock(&self.meter.state).pods_without_queue();
         for some in without.chunks(ASKED_MAX) {
@@ -220,7 +226,7 @@ impl Writer<'_> {
         }
     }
 
-    /// After everything else: what is lost is noted of pods that the ledger has.
+    /// After everything else: losses are recorded on pods that are in the ledger.
     async fn record_lost(&self) -> Result<(), Error> {
         loop {
             let some = lock(&self.meter.lost).batch(ASKED_MAX);
@@ -237,10 +243,10 @@ impl Writer<'_> {
             return Ok(());
         };
         for left_out in &prices.left_out {
-            error!(sheet = %left_out.sheet, why = %left_out.why, "A price sheet does not count.");
+            error!(sheet = %left_out.sheet, why = %left_out.why, "A price sheet is left out.");
         }
         self.meter.metrics.left_out(prices.left_out.len());
-        // Without any sheet there is no currency; the prices that the ledger knows are then left as they are.
+        // Without any sheet there is no currency; the ledger then keeps its prices.
         if let Some(currency) = &prices.currency
             && self.ledger.set_prices(currency, &prices.prices).await?
         {
@@ -293,17 +299,17 @@ impl Writer<'_> {
         }
     }
 
-    /// Says once that the ledger fails, and how long to wait.
+    /// Logs a failure of the ledger once; returns how long to wait.
     fn failed(&mut self, error: &Error) -> Duration {
         self.meter.metrics.failed();
-        let wait = RETRY_FIRST.saturating_mul(1 << self.failing_for.min(8)).min(RETRY_MAX);
         self.failing_for = self.failing_for.saturating_add(1);
+        let wait = backoff::wait(RETRY_FIRST, RETRY_MAX, self.failing_for);
         let cause = std::error::Error::source(error).map(ToString::to_string);
         let is_refused = matches!(error, Error::Ledger(error) if !error.is_unavailable());
         if self.failing_for == 1 {
             warn!(%error, cause, "The ledger cannot be written; metering waits, and loses nothing.");
         } else if is_refused && self.failing_for == REFUSALS_TOLD {
-            error!(%error, cause, "The ledger refuses: see to its schema and its roles. Metering waits, and loses nothing.");
+            error!(%error, cause, "The ledger refuses: check its schema and its roles. Metering waits, and loses nothing.");
         }
         wait
     }
@@ -316,12 +322,12 @@ impl Writer<'_> {
     }
 }
 
-/// Whether there is no such kind here, or none that we may see.
+/// Whether the kind does not exist here, or we may not read it.
 fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 403 | 404))
 }
 
-/// The UIDs of everything of a kind, read consistently, page by page and without the objects' content.
+/// The UIDs of all objects of a kind, read consistently, page by page and without content.
 async fn uids<K>(client: &kube::Client) -> Result<BTreeSet<String>, Error>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,

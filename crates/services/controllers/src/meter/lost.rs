@@ -1,8 +1,8 @@
-//! What attempts of Runs did in vain, as far as the ledger may not have it. Pure.
+//! The work that attempts of Runs lost and that the ledger may not have yet. Pure.
 //!
-//! A Run's status says how many seconds of an attempt were lost, counted back from its end. What is known of a Run is kept
-//! until the Run goes, so that the same is not told to the ledger with each event: some 100 bytes for each attempt that lost
-//! anything.
+//! A Run's status says how many seconds of an attempt were lost, counted back from its end. Known losses are
+//! kept until the Run is deleted, so that they are not written again with each event: about 100 bytes for each
+//! attempt with a loss.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ use store::LostUse;
 /// A Run, by namespace and name.
 type Key = (String, String);
 
-/// What Runs said of lost work, and what of it is news.
+/// Losses in the statuses of Runs, known and new.
 #[derive(Debug, Default)]
 pub struct Lost {
-    /// By attempt, from when on.
+    /// By attempt: from which moment on its work was lost.
     known: BTreeMap<Key, BTreeMap<u32, Moment>>,
     news: BTreeMap<(Key, u32), Moment>,
 }
 
 impl Lost {
-    /// What the watch of Runs said.
+    /// Takes in an event of the watch of Runs.
     pub fn run_event(&mut self, event: &Event<Run>) {
         match event {
-            // All are told again, and the ledger takes no harm.
+            // All losses are written again, which does not harm the ledger.
             Event::Init => self.known.clear(),
             Event::InitApply(run) | Event::Apply(run) => self.see(run),
             Event::InitDone => {}
@@ -38,12 +38,12 @@ impl Lost {
         }
     }
 
-    /// Whether the ledger may lack anything.
+    /// Whether the ledger may lack a loss.
     pub fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
-    /// Some of what the ledger may lack.
+    /// Some of the losses that the ledger may lack.
     pub fn batch(&self, max: usize) -> Vec<LostUse> {
         let lost = |((key, attempt), from): (&(Key, u32), &Moment)| LostUse {
             namespace: key.0.clone(),
@@ -82,7 +82,7 @@ impl Lost {
     }
 }
 
-/// From when on an attempt's use was lost: that many seconds before its end.
+/// From which moment on an attempt's use was lost: that many seconds before its end.
 fn lost_from(attempt: &Attempt) -> Option<Moment> {
     let seconds = i64::try_from(attempt.lost?.seconds).ok().filter(|seconds| *seconds > 0)?;
     let ended = attempt.ended_at.as_ref()?.0.as_second();
@@ -103,7 +103,7 @@ mod tests {
     use super::Lost;
     use crate::run::testing::{at, run};
 
-    /// A Run whose attempts lost so many seconds before second 100.
+    /// A Run whose attempts lost these numbers of seconds before second 100.
     fn lost(seconds: &[u64]) -> Run {
         let attempt = |(number, seconds): (u32, &u64)| Attempt {
             number,
@@ -116,7 +116,7 @@ mod tests {
         run
     }
 
-    /// Attempt and second of each that is news.
+    /// Attempt and second of each new loss.
     fn news(lost: &Lost) -> Vec<(u32, i64)> {
         let second = |from: costing::Moment| from.0 - at(0).as_second();
         lost.batch(10).into_iter().map(|it| (it.attempt, second(it.from))).collect()

@@ -1,36 +1,36 @@
-//! What a `NodeClaim` of ours tells of the machine that was bought by it. Pure.
+//! Reads from a `NodeClaim` of ours the machine that was bought by it. Pure.
 //!
 //! ```text
 //!   Launched=True ───────── Initialized=True ─────────────── InstanceTerminating=True
 //!        │ paid for from here     │ open to pods                    │ paid for until here
 //! ```
 //!
-//! The times are Karpenter's own, written into the conditions when it asked the cloud: so they are the same whoever looks, and
-//! whenever.
+//! The times are Karpenter's own, from the conditions that it wrote when it asked the cloud. So every reader
+//! sees the same times, at any moment.
 
 use std::borrow::Cow;
 
 use api_types::launch::LaunchMark;
 use api_types::names;
-use cluster_convert::quantity;
 use costing::{HourlyPrice, Moment, NodeShape};
 use jiff::Timestamp;
 use kube::Resource;
 use kube::core::{ClusterResourceScope, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use slim_objects::quantity;
 
 use super::observe::{price, text};
 
-/// A `NodeClaim`, as far as we read it.
+/// The part of a `NodeClaim` that we read.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NodeClaim {
     /// Its name, labels and annotations.
     pub metadata: ObjectMeta,
-    /// What was asked for.
+    /// What was ordered.
     #[serde(default)]
     pub spec: Json,
-    /// What became of it.
+    /// The outcome.
     #[serde(default)]
     pub status: Json,
 }
@@ -61,7 +61,7 @@ impl Resource for NodeClaim {
 
 /// A machine that was launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct LaunchedMachine {
     /// Its claim's UID.
     pub uid: String,
     /// Its claim's name.
@@ -70,11 +70,11 @@ pub struct Machine {
     pub address: Option<String>,
     /// The namespace and the name of the gang that it was bought for; none for a spare.
     pub gang: Option<(String, String)>,
-    /// What is paid for it.
+    /// The price that is paid for it.
     pub paid: HourlyPrice,
-    /// What it would cost on demand, if it is spot.
+    /// Its on-demand price, if it is spot.
     pub on_demand: Option<HourlyPrice>,
-    /// What it is.
+    /// Its shape.
     pub shape: NodeShape,
     /// From when on it is paid for.
     pub launched_at: Moment,
@@ -87,12 +87,12 @@ pub struct Machine {
 }
 
 /// The machine of a claim; `None` if the claim is not ours, or nothing was launched for it.
-pub fn machine(claim: &NodeClaim) -> Option<Machine> {
+pub fn machine(claim: &NodeClaim) -> Option<LaunchedMachine> {
     let NodeClaim { metadata, spec, status } = claim;
     let (labels, annotations) = (metadata.labels.as_ref()?, metadata.annotations.as_ref()?);
     let mark = LaunchMark::read(labels, annotations)?;
     let since = |condition: &str| since(status, condition);
-    Some(Machine {
+    Some(LaunchedMachine {
         uid: metadata.uid.clone()?,
         name: metadata.name.clone()?,
         address: status["providerID"].as_str().filter(|address| !address.is_empty()).map(str::to_owned),
@@ -107,7 +107,7 @@ pub fn machine(claim: &NodeClaim) -> Option<Machine> {
     })
 }
 
-/// What the cloud says that it has; until then, what was asked for.
+/// The resources that the cloud reports; until then, those that were ordered.
 fn shape(claim: &NodeClaim, spec: &Json, status: &Json) -> NodeShape {
     let requirements = spec["requirements"].as_array();
     let asked = |key: &str| {

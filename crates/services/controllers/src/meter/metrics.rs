@@ -1,4 +1,4 @@
-//! What the meter says about itself.
+//! The meter's metrics.
 
 use costing::Moment;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
@@ -6,7 +6,34 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use service_kit::metric_table::{MetricEntry, MetricKind, MetricTable};
 use store::Posted;
+
+/// All metrics.
+pub const TABLE: MetricTable = MetricTable {
+    prefix: "warpyard_meter",
+    entries: &[
+        MetricEntry::new(
+            "dirty_records",
+            MetricKind::Gauge,
+            "Records of pods and nodes that the ledger may not have",
+        ),
+        MetricEntry::new("posted_lines", MetricKind::Counter, "Lines posted to the ledger")
+            .labels(&[("kind", "`Charge`, `Reversal`")]),
+        MetricEntry::new("problems", MetricKind::Counter, "Problems that folding accounts found"),
+        MetricEntry::new("failures", MetricKind::Counter, "Failed tries to write to the ledger"),
+        MetricEntry::new(
+            "last_flush_timestamp_seconds",
+            MetricKind::Gauge,
+            "The time up to which the ledger has everything that was seen",
+        ),
+        MetricEntry::new(
+            "price_sheets_left_out",
+            MetricKind::Gauge,
+            "Price sheets that are left out because a part of them cannot be read",
+        ),
+    ],
+};
 
 /// Counts and gauges of the meter.
 #[derive(Clone, Debug, Default)]
@@ -31,28 +58,18 @@ enum Kind {
 }
 
 impl Metrics {
-    /// Metrics that are served with the registry's others.
+    /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        let area = registry.sub_registry_with_prefix("warpyard_meter");
-        area.register(
-            "dirty_records",
-            "Records of pods and nodes that the ledger may not have",
-            metrics.dirty_records.clone(),
-        );
-        area.register("posted_lines", "Lines posted to the ledger", metrics.posted_lines.clone());
-        area.register("problems", "Problems that folding accounts found", metrics.problems.clone());
-        area.register("failures", "Tries to write to the ledger that failed", metrics.failures.clone());
-        area.register(
-            "last_flush_timestamp_seconds",
-            "When the ledger last had everything that was seen; seconds since then are how far it lags",
-            metrics.last_flush.clone(),
-        );
-        area.register(
-            "price_sheets_left_out",
-            "Price sheets that do not count, because they cannot be read whole",
-            metrics.sheets_left_out.clone(),
-        );
+        let area = registry.sub_registry_with_prefix(TABLE.prefix);
+        area.register("dirty_records", TABLE.help("dirty_records"), metrics.dirty_records.clone());
+        area.register("posted_lines", TABLE.help("posted_lines"), metrics.posted_lines.clone());
+        area.register("problems", TABLE.help("problems"), metrics.problems.clone());
+        area.register("failures", TABLE.help("failures"), metrics.failures.clone());
+        let last_flush = "last_flush_timestamp_seconds";
+        area.register(last_flush, TABLE.help(last_flush), metrics.last_flush.clone());
+        let left_out = "price_sheets_left_out";
+        area.register(left_out, TABLE.help(left_out), metrics.sheets_left_out.clone());
         metrics
     }
 
@@ -76,5 +93,22 @@ impl Metrics {
 
     pub(super) fn left_out(&self, sheets: usize) {
         self.sheets_left_out.set(i64::try_from(sheets).unwrap_or(i64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+    use store::Posted;
+
+    use super::{Metrics, TABLE};
+
+    #[test]
+    fn the_table_names_every_metric_of_the_registry_and_no_other() {
+        let mut registry = Registry::default();
+        Metrics::register(&mut registry).posted(&Posted::default());
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("encodes");
+        assert_eq!(TABLE.differences(&text), Vec::<String>::new());
     }
 }

@@ -1,4 +1,4 @@
-//! What a pod and a node say about their use. Pure: an object in, a record out, always the same.
+//! Reads the use of pods and nodes from the objects. Pure: an object in, a record out, always the same.
 //!
 //! ```text
 //!   PodScheduled=True ──── first startedAt ─────────────── last finishedAt
@@ -8,17 +8,17 @@
 //! A `deletionTimestamp` is a deadline and never an end.
 
 use api_types::names;
-use cluster_convert::{SlimContainerStatus, SlimNode, SlimPod, bound_at, gpu_type, pod_requests, quantity};
 use costing::{Attribution, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Purchase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use slim_objects::{SlimContainerStatus, SlimNode, SlimPod, bound_at, gpu_type, pod_requests, quantity};
 
-/// Conditions whose transitions tell the end of a pod whose containers do not: the last thing that happened to it.
+/// Conditions whose latest transition is the end of a pod, if its containers do not show it.
 const LAST_WORDS: [&str; 4] = ["DisruptionTarget", "Ready", "ContainersReady", "PodScheduled"];
 
 /// The highest price that a machine can have, as in price sheets: a million per hour.
 const PRICE_MICROS_MAX: i64 = 1_000_000 * 1_000_000;
 
-/// A pod's use, once it has a node and the time at which it got it; until then it uses nothing that can be told.
+/// A pod's use, once it has a node and the time at which it got the node; until then it uses nothing.
 pub fn pod_record(pod: &SlimPod) -> Option<PodRecord> {
     let metadata = &pod.metadata;
     let node = pod.spec.node_name.clone().filter(|node| !node.is_empty())?;
@@ -40,12 +40,12 @@ pub fn pod_record(pod: &SlimPod) -> Option<PodRecord> {
         scheduled_at,
         started_at: first_start(pod).map(|at| at.max(scheduled_at)),
         ended: end(pod, scheduled_at),
-        // Its Run tells: see `super::lost`.
+        // Read from its Run: see `super::lost`.
         lost_from: None,
     })
 }
 
-/// Who is charged for what a pod uses, by its own word.
+/// Who is charged for a pod's use, by its own labels.
 pub fn attribution(pod: &SlimPod) -> Attribution {
     let metadata = &pod.metadata;
     let label = |name: &str| text(metadata.labels.as_ref()?.get(name));
@@ -60,8 +60,8 @@ pub fn attribution(pod: &SlimPod) -> Attribution {
     }
 }
 
-/// Whether what a pod says of itself is believed. Only of pods that our scheduler placed is it certain that they may use
-/// the queue they name, and only their labels are fixed (`deploy/pod-labels.yaml`). What other pods say charges nobody.
+/// Whether a pod's labels are trusted. Only pods that our scheduler places certainly may use the queue that
+/// they name, and only their labels are fixed (`deploy/pod-labels.yaml`). Labels of other pods charge nobody.
 pub fn is_ours(pod: &SlimPod) -> bool {
     pod.spec.scheduler_name.as_deref() == Some(names::SCHEDULER_NAME)
 }
@@ -71,8 +71,8 @@ pub fn is_held(pod: &SlimPod) -> bool {
     pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == names::METERING_FINALIZER)
 }
 
-/// Whether nothing that a pod does from now on costs anything: it is over, or was deleted before it had a node, which
-/// it then never gets.
+/// Whether a pod costs nothing from now on: it is over, or it was deleted before it had a node and so never
+/// gets one.
 pub fn is_over(pod: &SlimPod) -> bool {
     let placed = pod.spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
     let deleted = pod.metadata.deletion_timestamp.is_some();
@@ -80,7 +80,7 @@ pub fn is_over(pod: &SlimPod) -> bool {
     phase_is_final || (deleted && (!placed || all_terminated(pod)))
 }
 
-/// A node's life, as it looks now.
+/// A node's record, as the node looks now.
 pub fn node_record(node: &SlimNode) -> Option<NodeRecord> {
     let created_at = Moment::of(node.metadata.creation_timestamp.as_ref()?.0);
     Some(NodeRecord {
@@ -93,23 +93,25 @@ pub fn node_record(node: &SlimNode) -> Option<NodeRecord> {
     })
 }
 
-/// At what price a node was bought, if we bought it: Karpenter gives a Node the annotations of its claim.
+/// The price at which a node was bought, if we bought it: Karpenter copies the claim's annotations to the Node.
 pub fn purchase(node: &SlimNode) -> Option<Purchase> {
     let annotations = node.metadata.annotations.as_ref()?;
     Some(Purchase {
         paid: price(annotations.get(names::PRICE_ANNOTATION))?,
         on_demand: price(annotations.get(names::ON_DEMAND_PRICE_ANNOTATION)),
-        // Its claim tells: see `super::machine`.
+        // Read from its claim: see `super::machine`.
         start: None,
     })
 }
 
-/// A price in millionths per hour, as annotations have it. One that cannot be is none: the price sheets' counts.
+/// A price from an annotation, in millionths per hour. An impossible price counts as none, and the price sheets
+/// apply.
 pub fn price(text: Option<&String>) -> Option<HourlyPrice> {
     text?.parse().ok().filter(|micros| (0..=PRICE_MICROS_MAX).contains(micros)).map(HourlyPrice)
 }
 
-/// What a node's price depends on. Its capacity, not what pods may use of it: a GPU that fails is still paid for.
+/// The shape that a node's price depends on: its capacity, not what pods may use, because a GPU that fails is
+/// still paid for.
 pub fn shape(node: &SlimNode) -> NodeShape {
     let label = |name: &str| text(node.metadata.labels.as_ref()?.get(name));
     let has = |name: &str| {
@@ -121,14 +123,14 @@ pub fn shape(node: &SlimNode) -> NodeShape {
         instance_type: label(names::INSTANCE_TYPE_NODE_LABEL),
         capacity_type: label(names::CAPACITY_TYPE_NODE_LABEL)
             .unwrap_or_else(|| names::ON_PREMISES.to_owned()),
-        gpu_type: gpu_type(node).map(|name| name.as_str().to_owned()),
+        gpu_type: gpu_type(node).map(|name| name.to_string()),
         gpus: u32::try_from(gpus).unwrap_or(u32::MAX),
         cpu_millis: quantity::millis(has("cpu")).unwrap_or(0),
     }
 }
 
-/// All containers of a deleted pod have ended: a kubelet restarts none of them. Of a pod that is not deleted, a
-/// container that crashed has ended too, until it is restarted.
+/// Whether all containers have ended. For a deleted pod that is final, because the kubelet restarts none of
+/// them; in another pod a crashed container is restarted.
 fn all_terminated(pod: &SlimPod) -> bool {
     let expected = pod.spec.containers.len();
     let main = &pod.status.container_statuses;
@@ -150,8 +152,8 @@ fn first_start(pod: &SlimPod) -> Option<Moment> {
     times.flatten().filter_map(moment).min()
 }
 
-/// The end that the object itself tells. A pod that is over although a container is not known to have ended (its
-/// node is gone, or it never started) ended with the last thing that happened to it.
+/// The end that the object itself shows. If a pod is over but one of its containers is not known to have ended
+/// (its node is gone, or it never started), the last transition is the end.
 fn end(pod: &SlimPod, scheduled_at: Moment) -> Option<End> {
     if !is_over(pod) {
         return None;
@@ -176,7 +178,7 @@ fn moment(time: &Time) -> Option<Moment> {
     Some(Moment::of(time.0)).filter(|at| at.0 > 0)
 }
 
-/// A label or annotation, if it says anything. PostgreSQL's texts hold no NUL; JSON's may.
+/// A label or annotation, if it is not empty. JSON text may contain NUL; PostgreSQL's cannot.
 pub(super) fn text(value: Option<&String>) -> Option<String> {
     value.map(|value| value.replace('\0', "")).filter(|value| !value.is_empty())
 }

@@ -1,5 +1,5 @@
-//! Price sheets become prices. Pure. A sheet that cannot be read whole is left out whole, and told: half a sheet would
-//! price nodes by entries that were meant for others.
+//! Reads prices from price sheets. Pure. If any part of a sheet cannot be read, the whole sheet is left out and
+//! reported: half a sheet would price nodes by entries that were meant for others.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use costing::{HourlyPrice, Moment, Price, PriceUnit};
 use jiff::Timestamp;
 use kube::runtime::watcher::Event;
 
-/// All sheets, as the watch has them.
+/// All sheets, from the watch.
 #[derive(Debug, Default)]
 pub struct Sheets {
     known: BTreeMap<String, PriceSheet>,
-    /// What a list has brought so far; it replaces `known` when it is complete.
+    /// The incomplete list; it replaces `known` when it is complete.
     listing: BTreeMap<String, PriceSheet>,
     /// How often they changed; 0 before they are known.
     version: u64,
 }
 
 impl Sheets {
-    /// What the watch said.
+    /// Takes in a watch event.
     pub fn apply(&mut self, event: Event<PriceSheet>) {
         match event {
             Event::Init => return self.listing.clear(),
@@ -31,7 +31,7 @@ impl Sheets {
         self.version += 1;
     }
 
-    /// What the sheets say, if they changed since version `since`, and their version.
+    /// The prices and their version, if the sheets changed since version `since`.
     pub fn news(&self, since: u64) -> Option<(u64, Prices)> {
         (self.version > since).then(|| (self.version, read(self.known.values())))
     }
@@ -57,8 +57,8 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// Reads all sheets. The currency is that of the oldest sheet (ties: first by name), so that a sheet which is added in
-/// another one by mistake takes nothing away.
+/// Reads all sheets. The currency is that of the oldest sheet (ties: first by name), so that a sheet that is
+/// added in another currency by mistake changes nothing.
 pub fn read<'a>(sheets: impl IntoIterator<Item = &'a PriceSheet>) -> Prices {
     let mut sheets: Vec<_> = sheets.into_iter().collect();
     sheets.sort_by_key(|sheet| (sheet.metadata.creation_timestamp.as_ref().map(|time| time.0), name(sheet)));
@@ -87,18 +87,19 @@ fn entries(sheet: &PriceSheet, currency: Option<&str>) -> Result<Vec<Price>, Str
 }
 
 fn price(sheet: &PriceSheet, entry: &PriceEntry) -> Result<Price, String> {
-    let (unit, amount) = match (&entry.per_node_hour, &entry.per_gpu_hour) {
+    let PriceEntry { instance_type, gpu_type, capacity_type, per_node_hour, per_gpu_hour, from } = entry;
+    let (unit, amount) = match (per_node_hour, per_gpu_hour) {
         (Some(amount), None) => (PriceUnit::Node, amount),
         (None, Some(amount)) => (PriceUnit::Gpu, amount),
         _ => return Err("give exactly one of perNodeHour and perGpuHour".to_owned()),
     };
     let from: Timestamp =
-        entry.from.parse().map_err(|_| "`from` is no time: write it as 2026-11-01T00:00:00Z".to_owned())?;
+        from.parse().map_err(|_| "`from` is not a time: write it as 2026-11-01T00:00:00Z".to_owned())?;
     Ok(Price {
         sheet: name(sheet),
-        instance_type: entry.instance_type.clone(),
-        gpu_type: entry.gpu_type.clone(),
-        capacity_type: entry.capacity_type.clone(),
+        instance_type: instance_type.clone(),
+        gpu_type: gpu_type.clone(),
+        capacity_type: capacity_type.clone(),
         unit,
         price: HourlyPrice::parse(amount).map_err(|invalid| invalid.to_string())?,
         from: Moment::of(from),
@@ -147,7 +148,7 @@ mod tests {
         let prices = vec![entry("1", "2026-11-01T00:00:00Z"), entry("1", "yesterday")];
         let read = read([&sheet("a", "2026-11-01T00:00:00Z", "EUR", prices)]);
         assert_eq!((read.currency, read.prices.len()), (None, 0));
-        assert_eq!(read.left_out[0].why, "prices[1]: `from` is no time: write it as 2026-11-01T00:00:00Z");
+        assert_eq!(read.left_out[0].why, "prices[1]: `from` is not a time: write it as 2026-11-01T00:00:00Z");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! The tree of queues, as far as the bill needs it. Pure.
+//! The tree of queues, for the bill. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api_types::queue::default_queue;
 use api_types::{Queue, Spend};
 use costing::{Amount, Day};
 use jiff::civil::Date;
@@ -12,7 +13,7 @@ use store::ledger::QueueSpend;
 #[derive(Debug, Default)]
 pub struct Queues {
     known: BTreeMap<String, Known>,
-    /// What a list has brought so far; it replaces `known` when it is complete.
+    /// The incomplete list; it replaces `known` when it is complete.
     listing: BTreeMap<String, Known>,
     /// Which queues list a namespace.
     by_namespace: BTreeMap<String, BTreeSet<String>>,
@@ -26,7 +27,7 @@ struct Known {
 }
 
 impl Queues {
-    /// What the watch said.
+    /// Takes in a watch event.
     pub fn apply(&mut self, event: Event<Queue>) {
         match event {
             Event::Init => self.listing.clear(),
@@ -35,7 +36,7 @@ impl Queues {
             Event::Apply(queue) => {
                 let namespaces = queue.spec.namespaces.clone();
                 let before = insert(&mut self.known, queue);
-                // Nearly every event is the scheduler's status.
+                // Nearly every event is a status write of the scheduler.
                 if before.is_some_and(|before| before.namespaces == namespaces) {
                     return;
                 }
@@ -52,14 +53,13 @@ impl Queues {
         }
     }
 
-    /// The queue of pods that name none, as the scheduler finds it: the one that lists their namespace.
+    /// The queue of pods without a queue label, by the scheduler's rule: the one that lists their namespace.
     pub fn default_of(&self, namespace: &str) -> Option<&str> {
-        let queues = self.by_namespace.get(namespace)?;
-        queues.first().filter(|_| queues.len() == 1).map(String::as_str)
+        default_queue(self.by_namespace.get(namespace)?)
     }
 
-    /// What the status of queues should say and does not: in the order of names, each with the queues below it. A
-    /// queue that has spent nothing and never said otherwise stays silent.
+    /// The spends to write into statuses of queues: in the order of names, each including the queues below it.
+    /// A queue that never had a spend gets none.
     pub fn news(&self, spends: &[QueueSpend], currency: &str, month: Date) -> Vec<(String, Spend)> {
         let sums = self.with_children(spends);
         let mut news = Vec::new();
@@ -82,19 +82,19 @@ impl Queues {
         news
     }
 
-    /// The status of a queue was written.
+    /// Notes that the status of a queue was written.
     pub fn written(&mut self, name: &str, spend: Spend) {
         if let Some(queue) = self.known.get_mut(name) {
             queue.spend = Some(spend);
         }
     }
 
-    /// What each queue and those below it have spent. A queue that is deleted still counts for none above it: its
+    /// The spend of each queue including those below it. A deleted queue counts for no queue above it: its
     /// place in the tree is not known any more.
     fn with_children(&self, spends: &[QueueSpend]) -> BTreeMap<&str, (Amount, i64)> {
         let mut sums: BTreeMap<&str, (Amount, i64)> = BTreeMap::new();
         for spend in spends {
-            // Nothing forbids a circle of parents; each queue in it counts once.
+            // Parents may form a circle; each queue in it counts once.
             let mut chain: BTreeSet<&str> = BTreeSet::new();
             let mut next = Some(spend.queue.as_str());
             while let Some((known, queue)) = next.and_then(|name| self.known.get_key_value(name)) {
@@ -176,7 +176,7 @@ mod tests {
             queues.written(&name, spend);
         }
         assert_eq!(queues.news(&spent, "EUR", month), []);
-        // In a month without spend, what was said of the last one goes.
+        // In a month without spend, the spend of the last one is removed.
         assert_eq!(queues.news(&[], "EUR", month).len(), 2);
     }
 

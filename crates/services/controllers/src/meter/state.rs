@@ -1,4 +1,4 @@
-//! What the meter knows and the ledger may not know yet. Pure: observations in, batches out.
+//! The facts that the meter has seen and the ledger may not have yet. Pure: observations in, batches out.
 //!
 //! ```text
 //!   watch events ─► see / gone ─► record joined ─► dirty ─► batch ─► (the ledger has it) ─► recorded
@@ -6,21 +6,22 @@
 //!                                 forgotten, once the object is gone ◄── or ──► releasable: the finalizer may go
 //! ```
 //!
-//! An observation is joined with what was known, and a batch that was not confirmed is taken again: nothing here
-//! depends on how often or in which order things are said. It holds one record per pod that exists or that ended and
-//! is not recorded yet, about 500 bytes each: 50 MB for 100,000 pods. Machines that we bought are records like nodes' until
-//! a Node stands for them.
+//! An observation is joined with the known record, and an unconfirmed batch is taken again: nothing depends on
+//! the number or the order of events. It holds one record for each pod that exists, or that ended and is not
+//! recorded yet, about 500 bytes each: 50 MB for 100,000 pods. Machines that we bought have records like nodes
+//! until they have a Node.
 
 mod gangs;
 mod machines;
 mod nodes;
 mod pods;
+mod unseen;
 
 use std::collections::BTreeSet;
 
-use cluster_convert::{SlimNode, SlimPod};
-use costing::{End, Moment};
+use costing::Moment;
 use kube::runtime::watcher::Event;
+use slim_objects::{SlimNode, SlimPod};
 use store::Batch;
 
 use super::machine::NodeClaim;
@@ -34,19 +35,19 @@ use self::pods::Pods;
 /// Records in one transaction. A record is at most a few KB, so a batch is a few MB and some hundred milliseconds.
 const BATCH_MAX: usize = 1_000;
 
-/// Everything that the watches said and the ledger may not have.
+/// All facts from the watches that the ledger may not have.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct MeterState {
     pods: Pods,
     nodes: Nodes,
     machines: Machines,
     gangs: Gangs,
-    /// Until when everything is known to have been seen: what vanished unseen is taken to have ended then.
+    /// Until when everything was seen: objects that vanished unseen are taken to have ended then.
     seen_until: Option<Moment>,
 }
 
-impl State {
-    /// What the watch of pods said.
+impl MeterState {
+    /// Takes in an event of the watch of pods.
     pub fn pod_event(&mut self, event: &Event<SlimPod>, now: Moment) {
         match event {
             Event::Init => {
@@ -71,7 +72,7 @@ impl State {
         }
     }
 
-    /// What the watch of nodes said.
+    /// Takes in an event of the watch of nodes.
     pub fn node_event(&mut self, event: &Event<SlimNode>, now: Moment) {
         match event {
             Event::Init => self.nodes.listing = Some(BTreeSet::new()),
@@ -89,7 +90,7 @@ impl State {
         }
     }
 
-    /// What the watch of our claims said.
+    /// Takes in an event of the watch of our claims.
     pub fn claim_event(&mut self, event: &Event<NodeClaim>, now: Moment) {
         match event {
             Event::Init => self.machines.listing = Some(BTreeSet::new()),
@@ -107,15 +108,16 @@ impl State {
         }
     }
 
-    /// What the ledger has. Returns what of it the watches have not brought: see [`Self::vanished`]. The same again
-    /// changes nothing.
+    /// Takes in the ledger's open records. Returns those that the watches have not shown: see
+    /// [`Self::vanished`]. The same again changes nothing.
     pub fn in_ledger(&mut self, open: Batch) -> Batch {
         let nodes = self.machines.in_ledger(open.nodes);
         Batch { pods: self.pods.in_ledger(open.pods), nodes: self.nodes.in_ledger(nodes) }
     }
 
-    /// What the ledger has without an end and does not exist, as lists say that were begun after the ledger was
-    /// asked. (Older lists would not have what another meter has seen and recorded since.) It ended at `unseen`.
+    /// Ends the ledger's open records of objects that do not exist any more, at `unseen`. The lists that show
+    /// this must be newer than the ledger's answer: older ones would lack objects that another meter has
+    /// recorded since.
     pub fn vanished(&mut self, vanished: Batch, unseen: Moment) {
         for pod in vanished.pods {
             self.pods.vanished(pod, unseen);
@@ -125,19 +127,19 @@ impl State {
         }
     }
 
-    /// The pods that their namespace's queue is about to be charged for, unless the ledger has another.
+    /// The pods to be charged to their namespace's queue, unless the ledger has another queue for them.
     pub fn pods_without_queue(&self) -> Vec<String> {
         self.pods.without_queue()
     }
 
-    /// Everything up to then was seen and is recorded.
+    /// Notes that everything up to then was seen and is recorded.
     pub fn seen_until(&mut self, now: Moment) {
         self.seen_until = self.seen_until.max(Some(now));
     }
 
-    /// What the ledger may not have, a part of it; empty if it has everything. `default_queue` is the queue of pods
-    /// of a namespace that name none, unless the ledger was found to have them: a bill does not follow a namespace's
-    /// queue that changed since.
+    /// A part of the facts that the ledger may not have; empty if it has everything. `default_queue` is the
+    /// queue of pods in a namespace without a queue label. It does not apply to pods that are already in the
+    /// ledger: a bill does not follow later changes of a namespace's queue.
     pub fn batch<'q>(&mut self, default_queue: impl Fn(&str) -> Option<&'q str>) -> Batch {
         self.machines.link(&mut self.nodes, &self.gangs, &default_queue);
         let mut nodes = self.nodes.batch(BATCH_MAX);
@@ -167,20 +169,15 @@ impl State {
         self.dirty_count() > 0 || self.pods.has_releasable()
     }
 
-    /// Pods that our finalizer holds for nothing: what they used is recorded, or they used nothing.
+    /// Pods that our finalizer need not hold any more: their use is recorded, or they used nothing.
     pub fn releasable(&self) -> Vec<Held> {
         self.pods.releasable()
     }
 
-    /// The finalizer of this pod is gone, or the pod is. If not so, the watch says it again.
+    /// Notes that the finalizer of this pod is gone, or the pod is. If that is wrong, the watch shows it again.
     pub fn released(&mut self, pod: &Held) {
         self.pods.released(&pod.uid);
     }
-}
-
-/// The end of something that is not there any more and did not tell: never before it began.
-fn unseen_end(at: Moment, began: Moment) -> End {
-    End::Provisional(at.max(began))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use api_types::names::{CONTROLLERS_FIELD_MANAGER, RUN_FINALIZER, TOLD_ANNOTATION};
 use api_types::{Run, RunStatus};
-use cluster_convert::Readable;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Service;
@@ -15,10 +14,11 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use slim_objects::Readable;
 
 use super::build::{Applied, Prepared, Resources};
+use super::context::{Context, Error, is_code};
 use super::job::JobFacts;
-use super::{Context, Error};
 use crate::members::RunKey;
 
 /// Puts our finalizer on the Run.
@@ -37,10 +37,10 @@ pub async fn add_finalizer(context: &Context, run: &Run) -> Result<Run, Error> {
     patched.map(|Readable(run)| run).map_err(Error::api("add the finalizer to run", &name))
 }
 
-/// Writes the status if it says anything new; all of it but `waiting`, which is the scheduler's, and `progress`, which is
-/// the API server's.
+/// Writes the status if it changed: all of it except `waiting`, which is the scheduler's, and `progress`, which
+/// is the API server's.
 ///
-/// It carries the resource version it was decided from: a decision made on an old Run is refused, not written.
+/// The write carries the resource version that it was decided from: a decision about an old Run is refused.
 pub async fn update_status(context: &Context, run: Run, mut status: RunStatus) -> Result<Run, Error> {
     status.waiting = run.status.as_ref().and_then(|status| status.waiting.clone());
     status.progress = run.status.as_ref().and_then(|status| status.progress.clone());
@@ -48,17 +48,7 @@ pub async fn update_status(context: &Context, run: Run, mut status: RunStatus) -
         return Ok(run);
     }
     (status.waiting, status.progress) = (None, None);
-    let patch = json!({
-        "apiVersion": Run::api_version(&()),
-        "kind": Run::kind(&()),
-        "metadata": {
-            "name": run.metadata.name,
-            "namespace": run.metadata.namespace,
-            "uid": run.metadata.uid,
-            "resourceVersion": run.metadata.resource_version,
-        },
-        "status": status,
-    });
+    let patch = run.status_patch(&status);
     let name = run.name_any();
     let parameters = PatchParams::apply(CONTROLLERS_FIELD_MANAGER).force();
     let written = api::<Run>(context, &run.namespace().unwrap_or_default())
@@ -67,8 +57,8 @@ pub async fn update_status(context: &Context, run: Run, mut status: RunStatus) -
     written.map(|Readable(run)| run).map_err(Error::api("write the status of run", &name))
 }
 
-/// Creates the Service and the Job. A Job of that name that exists already is returned as it is: whose it is, the
-/// next decision asks.
+/// Creates the Service and the Job. If a Job of that name exists already, it is returned as it is: the next
+/// decision checks whose it is.
 pub async fn create(
     context: &Context,
     run: &Run,
@@ -83,7 +73,8 @@ pub async fn create(
     Ok(Resources::applied(service, job))
 }
 
-/// Lets a suspended Job start its pods, if it is as it was seen: one that was told to end meanwhile stays suspended.
+/// Lets a suspended Job start its pods, if it is unchanged: a Job that was told to end meanwhile stays
+/// suspended.
 pub async fn resume_job(
     context: &Context,
     run: &RunKey,
@@ -95,7 +86,8 @@ pub async fn resume_job(
     patch_job(context, run, name, &patch).await.map_err(Error::api("resume Job", name))
 }
 
-/// Suspends a Job for good: the Job controller deletes its pods, all at once, and they are told by that.
+/// Suspends a Job for good: the Job controller deletes all its pods at once, which tells the members to save
+/// and leave.
 pub async fn suspend_job(
     context: &Context,
     run: &RunKey,
@@ -136,21 +128,21 @@ pub async fn delete_job(
     }
 }
 
-/// Takes our finalizer off a Job that may not exist any more.
+/// Removes our finalizer from a Job that may not exist any more.
 pub async fn release_job(context: &Context, run: &RunKey, name: &str, uid: &str) -> Result<(), Error> {
     release(&api::<PartialObjectMeta<Job>>(context, &run.namespace), name, uid)
         .await
         .map_err(Error::api("release Job", name))
 }
 
-/// Takes our finalizer off a Run that may not exist any more.
+/// Removes our finalizer from a Run that may not exist any more.
 pub async fn release_run(context: &Context, run: &RunKey, uid: &str) -> Result<(), Error> {
     release(&api::<PartialObjectMeta<Run>>(context, &run.namespace), &run.name, uid)
         .await
         .map_err(Error::api("release run", &run.name))
 }
 
-/// Deletes the Run's Service of this name; a Service of somebody else stays.
+/// Deletes the Run's Service of this name; a Service with another owner stays.
 pub async fn delete_service(context: &Context, run: &Run, name: &str) -> Result<(), Error> {
     let services = api::<Service>(context, &run.namespace().unwrap_or_default());
     let service = services.get_opt(name).await.map_err(Error::api("read Service", name))?;
@@ -161,11 +153,6 @@ pub async fn delete_service(context: &Context, run: &Run, name: &str) -> Result<
         Err(error) if is_code(&error, 404) => Ok(()),
         Err(error) => Err(Error::api("delete Service", name)(error)),
     }
-}
-
-/// Whether the API server answered with this HTTP status.
-pub fn is_code(error: &kube::Error, code: u16) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
 async fn create_or_get<K>(api: &Api<Readable<K>>, object: K) -> Result<K, Error>
@@ -183,7 +170,7 @@ where
             let existing = api.get(&name).await.map_err(Error::api("read after a conflict", &name))?;
             Ok(existing.0)
         }
-        // Invalid, or not even readable, as it stands: asking again gives the same answer.
+        // The object is invalid or unreadable: a retry gives the same answer.
         Err(kube::Error::Api(status)) if [400, 422].contains(&status.code) => Err(Error::Refused {
             reason: "Refused".to_owned(),
             message: format!("the API server refuses {kind} {name}: {}", status.message),
@@ -192,7 +179,7 @@ where
     }
 }
 
-/// Removes our finalizer where it stands, and only if it stands there; the API server checks both.
+/// Removes our finalizer at its position; the API server checks that it is there.
 async fn release<K>(api: &Api<K>, name: &str, uid: &str) -> Result<(), kube::Error>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
@@ -215,7 +202,8 @@ where
     }
 }
 
-/// A Service of an earlier Run of the same name is on its way out; any other stays, and this Run cannot start.
+/// If the Service belongs to an earlier Run of the same name, it is about to go; any other stays, and this Run
+/// cannot start.
 fn name_taken(service: &Service, run: &Run) -> Error {
     let name = service.name_any();
     let of_run =

@@ -1,4 +1,5 @@
-//! The attempts in a Run's status: how one is begun, told to end, and closed, and what its end means for the Run.
+//! The attempts in a Run's status: begins one, tells it to end, closes it, and decides what its end means for
+//! the Run.
 
 use api_types::run::{Attempt, AttemptOutcome};
 use api_types::{Run, RunPhase, RunStatus};
@@ -7,29 +8,30 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::backoff;
 use super::build::AttemptNames;
+use super::cause::{Interruption, Verdict};
 use super::decide::Conclusion;
-use super::failure::{self, TIME_LIMIT, Verdict};
-use super::interruption::Interruption;
+use super::failure::{self, TIME_LIMIT};
 use super::sight::Sight;
+use super::starting;
 use crate::nodes::NodesByName;
 
-/// Attempts that are kept in the status, some 400 bytes each; their number goes on.
+/// Attempts that are kept in the status, about 400 bytes each; older ones are dropped, and numbers go on.
 const KEPT_MAX: usize = 64;
 
 /// What the end of an attempt means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
-    /// How the attempt is recorded; `None` if its end was recorded before.
+    /// The outcome to record; `None` if the end was recorded before.
     pub outcome: Option<AttemptOutcome>,
-    /// Word and sentence; `None` if all went well.
+    /// The reason and its sentence; `None` if all went well.
     pub why: Option<Interruption>,
-    /// When, if somebody said so.
+    /// When it ended, if that is known.
     pub at: Option<Timestamp>,
     /// The Run's last phase; `None` if another attempt follows.
     pub over: Option<RunPhase>,
 }
 
-/// The attempts with the next one, of so many members: written before any child is created.
+/// The status with the next attempt, of `members` members: written before any child is created.
 pub fn begin(run: &Run, members: u32) -> RunStatus {
     let mut status = run.status.clone().unwrap_or_default();
     let is_asked = run.spec.restarts > status.restarts || status.attempts.is_empty();
@@ -52,11 +54,12 @@ pub fn begin(run: &Run, members: u32) -> RunStatus {
     status
 }
 
-/// An attempt that ended sooner may have loaded nothing yet: the import of a large framework alone takes a minute.
+/// An attempt that ended sooner may not have loaded anything yet: importing a large framework alone takes a
+/// minute.
 const MAY_NOT_HAVE_LOADED_SECONDS: i64 = 120;
 
-/// The step that the last attempt was asked to begin from, if it ended before it did. One that says nothing, and ran for
-/// so long that it must have loaded, is taken at its silence: what it did since is not thrown away.
+/// The step that the last attempt was asked to begin from, if it ended before it did so. An attempt that
+/// reports nothing but ran long enough counts as having loaded it, so that its later work is not thrown away.
 fn not_followed(status: &RunStatus) -> Option<i64> {
     let last = status.attempts.last()?;
     let mut loads = status.progress.iter().flat_map(|progress| &progress.loads);
@@ -78,7 +81,7 @@ pub fn tell(run: &Run, interruption: &Interruption, now: Timestamp) -> RunStatus
     status
 }
 
-/// What the end of the last attempt means for the Run, but for its time limit.
+/// What the end of the last attempt means for the Run, without its time limit.
 pub fn ending(sight: Sight<'_>, conclusion: &Conclusion, nodes: &NodesByName) -> Ending {
     let over = |outcome, why, at, phase| Ending { outcome: Some(outcome), why, at, over: Some(phase) };
     match conclusion {
@@ -100,24 +103,25 @@ pub fn ending(sight: Sight<'_>, conclusion: &Conclusion, nodes: &NodesByName) ->
             let why = Interruption::new(reason, message.clone());
             over(AttemptOutcome::Failed, Some(why), None, RunPhase::Failed)
         }
-        Conclusion::Interrupted(why) => interrupted(why.clone(), None),
-        Conclusion::Failed { at, why } => match failure::judge(sight, nodes, why) {
-            Verdict::Interrupted(why) => interrupted(why, *at),
-            Verdict::Final(why) => over(AttemptOutcome::Failed, Some(why), *at, RunPhase::Failed),
-            Verdict::Failed(why) => {
-                let failures = sight.run.status.as_ref().map_or(0, |status| status.failures);
-                let phase = (failures >= sight.run.spec.retries).then_some(RunPhase::Failed);
-                Ending { outcome: Some(AttemptOutcome::Failed), why: Some(why), at: *at, over: phase }
-            }
-        },
+        Conclusion::Interrupted(why) => judged(sight, starting::judge(sight, why.clone()), None),
+        Conclusion::Failed { at, why } => judged(sight, failure::judge(sight, nodes, why), *at),
     }
 }
 
-fn interrupted(why: Interruption, at: Option<Timestamp>) -> Ending {
-    Ending { outcome: Some(AttemptOutcome::Interrupted), why: Some(why), at, over: None }
+fn judged(sight: Sight<'_>, verdict: Verdict, at: Option<Timestamp>) -> Ending {
+    let (outcome, why, over) = match verdict {
+        Verdict::Interrupted(why) => (AttemptOutcome::Interrupted, why, None),
+        Verdict::Final(why) => (AttemptOutcome::Failed, why, Some(RunPhase::Failed)),
+        Verdict::Failed(why) => {
+            let failures = sight.run.status.as_ref().map_or(0, |status| status.failures);
+            let phase = (failures >= sight.run.spec.retries).then_some(RunPhase::Failed);
+            (AttemptOutcome::Failed, why, phase)
+        }
+    };
+    Ending { outcome: Some(outcome), why: Some(why), at, over }
 }
 
-/// Closes the last attempt, and counts what it used. Returns what its end means, with the time limit.
+/// Closes the last attempt, and adds its run time. Returns what its end means, with the time limit.
 pub fn close(sight: Sight<'_>, ending: Ending, now: Timestamp) -> (RunStatus, Ending) {
     let mut status = sight.run.status.clone().unwrap_or_default();
     let Some(outcome) = ending.outcome else { return (status, ending) };
@@ -144,7 +148,7 @@ pub fn close(sight: Sight<'_>, ending: Ending, now: Timestamp) -> (RunStatus, En
     (status, ending)
 }
 
-/// The time limit holds over all attempts.
+/// Applies the time limit, which covers all attempts together.
 fn within_time(sight: Sight<'_>, status: &RunStatus, ending: Ending) -> Ending {
     let Some(limit) = sight.run.spec.time_limit_seconds.filter(|limit| *limit <= status.used_seconds) else {
         return ending;
@@ -155,7 +159,7 @@ fn within_time(sight: Sight<'_>, status: &RunStatus, ending: Ending) -> Ending {
     Ending { why, over: Some(RunPhase::Failed), ..ending }
 }
 
-/// What is left of the Run's time limit for an attempt that begins.
+/// The rest of the Run's time limit, for an attempt that begins.
 pub fn time_left(run: &Run) -> Option<i64> {
     let used = run.status.as_ref().map_or(0, |status| status.used_seconds);
     run.spec.time_limit_seconds.map(|limit| (limit - used).max(1))

@@ -1,34 +1,41 @@
-//! How long a Run waits before its next attempt. What machines and people do is followed at once: the scheduler sees to
-//! it that there is room. What ends by itself again and again, without getting any further, comes back ever later; so does
-//! what costs no retry and may happen at every start.
+//! How long a Run waits before its next attempt. After an end that machines or people caused, the next one
+//! begins at once: the scheduler ensures that there is room. If attempts fail by themselves again and again
+//! without progress, the waits grow. They also grow for reasons that cost no retry and may repeat at every
+//! start.
 
 use std::time::Duration;
 
 use api_types::RunStatus;
 use api_types::run::Attempt;
 
+use super::failure;
+use super::starting::START_DEADLINE;
+
 /// The wait after the first failure; it doubles with each further one in a row.
 const FIRST: Duration = Duration::from_secs(5);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_mins(5);
-/// An attempt that ran for so long got further, also if nobody said so.
+/// An attempt that ran for this long counts as progress, even without reports.
 const LONG_ENOUGH_SECONDS: i64 = 600;
 /// Reasons of attempts that ended by themselves.
-const BY_ITSELF: [&str; 2] = [super::failure::MEMBER_FAILED, "JobFailed"];
-/// Reasons that are followed at once the first time, and later when they repeat.
-const FREE: [&str; 4] = ["Requeued", "NodeRefused", "NodeRestarted", "MemberLost"];
+const BY_ITSELF: [&str; 3] = [failure::MEMBER_FAILED, failure::OUT_OF_MEMORY, "JobFailed"];
+/// Reasons after which the first retry is at once, and repeated ones are later.
+const FREE: [&str; 5] = ["Requeued", "NodeRefused", "NodeRestarted", "MemberLost", START_DEADLINE];
 
 /// The wait after the last attempt, whose end is recorded in `status`.
 pub fn delay(status: &RunStatus) -> Duration {
     let checkpointed_by = status.progress.as_ref().and_then(|it| it.checkpoint.as_ref()).map(|it| it.attempt);
     let got_further = |attempt: &Attempt| {
-        run_seconds(attempt) >= LONG_ENOUGH_SECONDS || checkpointed_by == Some(attempt.number)
+        // Members that only waited for another one did no work.
+        let has_worked =
+            run_seconds(attempt) >= LONG_ENOUGH_SECONDS && !has_reason(attempt, &[START_DEADLINE]);
+        has_worked || checkpointed_by == Some(attempt.number)
     };
     let Some(last) = status.attempts.last().filter(|last| may_repeat(last)) else {
         return Duration::ZERO;
     };
     let row = || status.attempts.iter().rev().take_while(|it| may_repeat(it) && !got_further(it));
-    // Who asks for another attempt begins to count anew.
+    // A requested attempt starts the count anew.
     let failures = usize::try_from(status.failures).unwrap_or(usize::MAX);
     let in_a_row = row().filter(|it| has_reason(it, &BY_ITSELF)).count().min(failures)
         + row().filter(|it| has_reason(it, &FREE)).count();
@@ -47,7 +54,7 @@ fn has_reason(attempt: &Attempt, reasons: &[&str]) -> bool {
     attempt.reason.as_deref().is_some_and(|reason| reasons.contains(&reason))
 }
 
-/// For how long an attempt has run.
+/// How long an attempt has run.
 pub fn run_seconds(attempt: &Attempt) -> i64 {
     match (&attempt.started_at, &attempt.ended_at) {
         (Some(started), Some(ended)) => (ended.0.as_second() - started.0.as_second()).max(0),
@@ -89,6 +96,9 @@ mod tests {
         assert_eq!(wait(&[("MemberFailed", 9), ("MemberFailed", 700)]), 5, "it ran for long");
         assert_eq!(wait(&[("Requeued", 9)]), 0);
         assert_eq!(wait(&[("Requeued", 9), ("Requeued", 9)]), 10);
+        assert_eq!(wait(&[("OutOfMemory", 9), ("OutOfMemory", 9)]), 10);
+        assert_eq!(wait(&[("StartDeadlineExceeded", 0)]), 0);
+        assert_eq!(wait(&[("StartDeadlineExceeded", 1800); 2]), 10, "those that started did no work");
         assert_eq!(wait(&[("NodeRefused", 0)]), 0);
         assert_eq!(wait(&[("NodeRefused", 0); 3]), 20, "it costs no retry, and might go on for ever");
     }

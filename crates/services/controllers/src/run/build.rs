@@ -11,7 +11,6 @@ use api_types::names::{
     GPU_NODE_TAINT, GPU_RESOURCE, GPU_TYPE_ANNOTATION, MAX_PRICE_ANNOTATION, METERING_FINALIZER, QUEUE_LABEL,
     RUN_FINALIZER, RUN_LABEL, SCHEDULER_NAME, SPOT_ANNOTATION, SUBMITTED_BY_ANNOTATION,
 };
-use api_types::run::Attempt;
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
@@ -22,68 +21,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::blueprint::Blueprint;
+pub use super::blueprint::{AttemptNames, AttemptPlan, Surroundings, grace_seconds};
 use super::reporting::Reporting;
 use super::validate::ValidatedRun;
 use super::{environment, volumes};
-
-/// How long a member may take to save and leave, where the Run does not say.
-const GRACE_SECONDS_DEFAULT: u32 = 30;
-
-/// What was decided about an attempt before it is built.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttemptPlan {
-    /// The attempt's number, from 1.
-    pub number: u32,
-    /// How many members it has.
-    pub members: u32,
-    /// The step to resume from; without it, the newest.
-    pub resume_step: Option<i64>,
-    /// How long it may run: what earlier attempts left of the Run's limit.
-    pub time_limit_seconds: Option<i64>,
-}
-
-impl AttemptPlan {
-    /// An attempt as the Run's status records it, with this much time.
-    pub fn of(run: &ValidatedRun, attempt: &Attempt, time_limit_seconds: Option<i64>) -> Self {
-        // Records of old have no members: they had all of the Run's.
-        let members = if attempt.members == 0 { run.spec.members } else { attempt.members };
-        Self { number: attempt.number, members, resume_step: attempt.resume_step, time_limit_seconds }
-    }
-}
-
-/// What the platform has around its Runs.
-#[derive(Debug, Clone, Default)]
-pub struct Surroundings {
-    /// There is a ledger: no pod vanishes before its end is in it.
-    pub metered: bool,
-    /// Where members report to, if anywhere.
-    pub reporting: Option<Reporting>,
-}
-
-/// How long a member may take to save and leave.
-pub fn grace_seconds(spec: &RunSpec) -> u32 {
-    spec.grace_seconds.unwrap_or(GRACE_SECONDS_DEFAULT)
-}
-
-/// Deterministic names of an attempt's children: found again after any crash.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttemptNames {
-    /// The attempt's number, from 1.
-    pub attempt: u32,
-    /// The Job. With a Run's name of at most 40 characters, `<job>-<index>` keeps within
-    /// the 63 characters of a host name for any 32-bit attempt and 10,000 members: 40 + 11 + 5 = 56.
-    pub job: String,
-    /// The headless Service.
-    pub service: String,
-}
-
-impl AttemptNames {
-    /// The names of attempt `attempt` of the Run `run`.
-    pub fn of(run: &str, attempt: u32) -> Self {
-        let name = format!("{run}-{attempt}");
-        Self { attempt, job: name.clone(), service: name }
-    }
-}
 
 /// Built, but not known to the API server.
 #[derive(Debug)]
@@ -92,7 +34,7 @@ pub struct Prepared;
 #[derive(Debug)]
 pub struct Applied;
 
-/// An attempt's children, and how far they have come.
+/// An attempt's children, and their stage.
 #[derive(Debug)]
 pub struct Resources<Stage> {
     /// The headless Service.
@@ -103,7 +45,7 @@ pub struct Resources<Stage> {
 }
 
 impl Resources<Prepared> {
-    /// Says that the API server has them; `service` and `job` are its answers.
+    /// The children as the API server has them; `service` and `job` are its answers.
     pub fn applied(service: Service, job: Job) -> Resources<Applied> {
         Resources { service, job, stage: PhantomData }
     }
@@ -113,26 +55,6 @@ impl Resources<Prepared> {
 pub fn resources(run: &ValidatedRun, plan: &AttemptPlan, around: &Surroundings) -> Resources<Prepared> {
     let it = Blueprint { run, plan, around, names: AttemptNames::of(&run.name, plan.number) };
     Resources { service: service(&it), job: job(&it), stage: PhantomData }
-}
-
-/// Everything that the parts of an attempt are made from.
-pub(super) struct Blueprint<'a> {
-    pub(super) run: &'a ValidatedRun,
-    pub(super) plan: &'a AttemptPlan,
-    pub(super) around: &'a Surroundings,
-    pub(super) names: AttemptNames,
-}
-
-impl Blueprint<'_> {
-    /// How long a member may take to save and leave after it was told to.
-    pub(super) fn grace_seconds(&self) -> u32 {
-        grace_seconds(&self.run.spec)
-    }
-
-    /// Processes of all members: one for each GPU. 10,000 members × 64 GPUs is far below the range of u64.
-    pub(super) fn processes(&self) -> u64 {
-        u64::from(self.plan.members) * u64::from(self.run.spec.gpus_per_member.max(1))
-    }
 }
 
 fn service(it: &Blueprint<'_>) -> Service {
@@ -165,9 +87,9 @@ fn job(it: &Blueprint<'_>) -> Job {
             completion_mode: Some("Indexed".to_owned()),
             completions: Some(members),
             parallelism: Some(members),
-            // The first member that fails by itself fails the attempt. Counted for each index, because a Job makes pods
-            // wait for twice as long with each that is gone: with one count for all, a gang of seven that gave way would
-            // be away for ten minutes.
+            // The first member that fails by itself fails the attempt. The count is per index: a Job doubles
+            // the wait with each pod that is gone, so with one count for all, a gang of seven that gave way
+            // would be away for ten minutes.
             backoff_limit_per_index: Some(0),
             max_failed_indexes: Some(0),
             // A member is replaced only after it has truly ended: never two of the same rank.
@@ -180,6 +102,7 @@ fn job(it: &Blueprint<'_>) -> Job {
                     ..PodFailurePolicyRule::default()
                 }],
             }),
+            ttl_seconds_after_finished: it.around.keep_pods_seconds,
             template: template(it),
             ..JobSpec::default()
         }),
@@ -188,22 +111,52 @@ fn job(it: &Blueprint<'_>) -> Job {
 }
 
 fn template(it: &Blueprint<'_>) -> PodTemplateSpec {
-    let spec = &it.run.spec;
+    // Every field is named, so that a new one cannot be forgotten.
+    let RunSpec {
+        queue,
+        gpu_type,
+        checkpoint,
+        spot,
+        max_price,
+        deadline,
+        annotations,
+        // For the pod itself: see `pod`, `requirements`, `environment`.
+        image: _,
+        command: _,
+        env: _,
+        cpu: _,
+        memory: _,
+        gpus_per_member: _,
+        priority: _,
+        grace_seconds: _,
+        // The attempt's plan has its own.
+        members: _,
+        time_limit_seconds: _,
+        resume_step: _,
+        // Used by `decide`, which decides whether there is an attempt.
+        start_deadline_seconds: _,
+        retries: _,
+        fail_on: _,
+        min_members: _,
+        stop: _,
+        pause: _,
+        restarts: _,
+    } = &it.run.spec;
     let mut labels = labels(it);
-    // Each attempt is a gang of its own: what is left of the last one is no member of the next.
+    // Each attempt is a gang of its own: pods of the last one are not members of the next.
     labels.insert(GANG_LABEL.to_owned(), it.names.job.clone());
-    if let Some(queue) = &spec.queue {
+    if let Some(queue) = queue {
         labels.insert(QUEUE_LABEL.to_owned(), queue.clone());
     }
     let mut annotations: BTreeMap<String, String> =
-        spec.annotations.iter().map(|a| (a.name.clone(), a.value.clone())).collect();
+        annotations.iter().map(|a| (a.name.clone(), a.value.clone())).collect();
     annotations.insert(GANG_SIZE_ANNOTATION.to_owned(), it.plan.members.to_string());
     let asked = [
-        (GPU_TYPE_ANNOTATION, spec.gpu_type.clone()),
-        (CHECKPOINTS_ANNOTATION, spec.checkpoint.is_some().then(|| "true".to_owned())),
-        (SPOT_ANNOTATION, spec.spot.map(|spot| spot.to_string())),
-        (MAX_PRICE_ANNOTATION, spec.max_price.clone()),
-        (DEADLINE_ANNOTATION, spec.deadline.clone()),
+        (GPU_TYPE_ANNOTATION, gpu_type.clone()),
+        (CHECKPOINTS_ANNOTATION, checkpoint.is_some().then(|| "true".to_owned())),
+        (SPOT_ANNOTATION, spot.map(|spot| spot.to_string())),
+        (MAX_PRICE_ANNOTATION, max_price.clone()),
+        (DEADLINE_ANNOTATION, deadline.clone()),
         (SUBMITTED_BY_ANNOTATION, it.run.submitted_by.clone()),
     ];
     annotations.extend(asked.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
@@ -239,14 +192,16 @@ fn pod(it: &Blueprint<'_>) -> PodSpec {
         scheduler_name: Some(SCHEDULER_NAME.to_owned()),
         priority_class_name: Some(it.run.spec.priority.priority_class().to_owned()),
         subdomain: Some(it.names.service.clone()),
-        // On the pod and not on the Job, because the Job's clock starts when it is created, and waiting is free.
+        // On the pod instead of the Job, because the Job's clock starts at its creation, and waiting must not
+        // count.
         active_deadline_seconds: it.plan.time_limit_seconds,
         termination_grace_period_seconds: Some(it.grace_seconds().into()),
         automount_service_account_token: Some(false),
-        // The first process of a pid namespace ignores signals that it has not asked for. Told to go while it still
-        // imports its framework, a member would not hear it, begin to train, and be killed when its grace is over.
+        // The first process of a pid namespace ignores signals that it has no handler for. A member that is
+        // told to go while it still imports its framework would miss the signal, begin to train, and be killed
+        // at the end of its grace period.
         share_process_namespace: Some(true),
-        // A namespace of a thousand Services would put thousands of variables into every member.
+        // In a namespace with a thousand Services, every member would get thousands of variables.
         enable_service_links: Some(false),
         tolerations: Some(vec![Toleration {
             key: Some(GPU_NODE_TAINT.to_owned()),
@@ -267,7 +222,7 @@ fn pod(it: &Blueprint<'_>) -> PodSpec {
     }
 }
 
-/// GPUs and memory are bounded at what was asked for. CPU is only requested: a limit would throttle a member on a
+/// GPUs and memory are limited to the request. CPU is only requested: a limit would throttle a member on a
 /// machine with idle cores.
 fn requirements(run: &ValidatedRun) -> ResourceRequirements {
     let mut limits = BTreeMap::new();

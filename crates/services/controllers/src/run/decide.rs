@@ -12,17 +12,18 @@
 //!   Rest ◄─ ReleaseJob (finalizer off, Service gone) ◄─ Conclude, over ◄───┘
 //! ```
 //!
-//! **Attempts never overlap.** The next one is recorded only after the end of the last one is, and that only when none
-//! of its pods runs any more, or the machine of those that may is silent for longer than their grace.
+//! **Attempts never overlap.** The next attempt is recorded only after the end of the last one. That end is
+//! recorded only when none of its pods runs any more, or when the machines of those that may still run have
+//! been silent for longer than the grace period.
 //!
-//! **What is told stays told.** That its members must go is in the status before they are told, and on the Job from then
-//! on: a leader with an old cache cannot let it start again.
+//! **The order to leave is final.** The status says that the members must go before they are told, and the Job
+//! says so from then on: a leader with an old cache cannot let it start again.
 //!
 //! **Nothing runs twice.** A Job starts pods only after [`Step::ResumeJob`], which needs its UID in the Run's status,
 //! and every write of status carries the resource version it was decided from. So of two leaders, or of a leader
-//! with an old cache, at most one gets its Job's UID recorded; a second Job stays suspended and is discarded. From
-//! then on a missing Job can only mean that it was deleted. A Job that is missing *before* its UID was recorded never
-//! had a pod, so creating it (again) is safe: that is the crash between two steps.
+//! with an old cache, at most one gets its Job's UID recorded; a second Job stays suspended and is discarded.
+//! From then on a missing Job can only mean that it was deleted. A Job that is missing *before* its UID was
+//! recorded never had a pod, so it is safe to create it again: the process crashed between two steps.
 //!
 //! **No end is missed.** Our finalizer keeps a deleted Job readable until its outcome is in the Run's status.
 
@@ -36,7 +37,7 @@ use super::job::{JobEnd, JobFacts};
 use super::sight::{Sight, World};
 use super::validate::Invalid;
 
-/// What to do next. Each step is one write or a few idempotent ones; after it, everything is looked at again.
+/// The next step. Each is one write or a few idempotent ones; after it, everything is decided anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Put our finalizer on the Run.
@@ -56,25 +57,25 @@ pub enum Step {
     RecordTold(Interruption),
     /// Suspend the Job, which tells all its members to save and leave.
     SuspendJob,
-    /// Delete the Job, pods first, because the user asked to stop.
+    /// Delete the Job, pods first, because the user stopped the Run.
     DeleteJob,
     /// Delete a Job that lost the race for the attempt; it never started anything.
     DiscardJob {
         /// The Job's UID.
         uid: String,
     },
-    /// The name is held by a Job that is going away: look again later.
+    /// A Job that is being deleted has the name: look again later.
     AwaitName,
-    /// Write what goes on into the Run's status.
+    /// Write the present state into the Run's status.
     Follow,
     /// Write the end into the Run's status.
     Conclude(Conclusion),
-    /// The end is recorded: let go of the Job and delete the Service.
+    /// The end is recorded: release the Job and delete the Service.
     ReleaseJob,
-    /// The end is recorded and another attempt follows: let go of the Job and delete the Service; the Job of an attempt
-    /// that was interrupted goes too, for it has nothing left to tell.
+    /// The end is recorded and another attempt follows: release the Job and delete the Service. The Job of an
+    /// interrupted attempt is deleted too, because its pods are not needed any more.
     ReleaseAttempt,
-    /// Say that the Run is paused.
+    /// Write that the Run is paused.
     Pause,
     /// The next attempt is not due yet.
     AwaitDue,
@@ -90,27 +91,27 @@ pub enum Conclusion {
         /// When.
         at: Option<Timestamp>,
     },
-    /// The Job failed; which member did is read from the pods.
+    /// The Job failed; the pods show which member did.
     Failed {
         /// When.
         at: Option<Timestamp>,
-        /// The Job controller's word, for when no pod is left to tell.
+        /// The Job controller's reason, in case no pod is left.
         why: String,
     },
     /// The Job was deleted from outside.
     Deleted {
-        /// When, if the Job was there to say so.
+        /// When, if the Job still showed it.
         at: Option<Timestamp>,
     },
-    /// The user asked.
+    /// The user stopped the Run.
     Stopped,
     /// It was ended from outside, and another attempt follows.
     Interrupted(Interruption),
     /// It could not even start.
     Refused {
-        /// The status's word.
+        /// The reason for the status.
         reason: String,
-        /// The status's sentence.
+        /// The sentence for the status.
         message: String,
     },
 }
@@ -121,8 +122,8 @@ impl From<&Invalid> for Conclusion {
     }
 }
 
-/// Decides for a Run that is not being deleted. The Job of the sight is the one of that name; `None` only if a live read
-/// said so, or if the attempt is over.
+/// Decides for a Run that is not being deleted. The Job in `sight` is the one with the attempt's name; it is
+/// `None` only if a live read found none, or if the attempt is over.
 pub fn next(sight: Sight<'_>, validity: Result<(), &Invalid>, world: &World<'_>) -> Step {
     let (run, job) = (sight.run, sight.job);
     let status = run.status.as_ref();
@@ -145,7 +146,7 @@ pub fn next(sight: Sight<'_>, validity: Result<(), &Invalid>, world: &World<'_>)
     }
 }
 
-/// The attempt is recorded, its Job is not.
+/// The step while the attempt is recorded and its Job is not.
 fn before(sight: Sight<'_>) -> Step {
     let Some(job) = sight.job else {
         let requested = interruption::requested(sight);
@@ -164,7 +165,7 @@ fn before(sight: Sight<'_>) -> Step {
     })
 }
 
-/// The attempt's Job is recorded, its outcome is not.
+/// The step while the attempt's Job is recorded and its outcome is not.
 fn during(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
     let run = sight.run;
     let taken_away = |at| match told(attempt) {
@@ -181,7 +182,7 @@ fn during(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
     }
     match (&job.end, job.deleting_since) {
         (Some(JobEnd::Complete { at }), _) => Step::Conclude(Conclusion::Succeeded { at: *at }),
-        // Pods that die because their Job is deleted make it fail; that is not how the run ended.
+        // Pods that are deleted with their Job make it fail; that is not the run's own end.
         (Some(JobEnd::Failed { noticed, .. }), Some(deleted))
             if noticed.is_some_and(|noticed| noticed > deleted) =>
         {
@@ -192,7 +193,7 @@ fn during(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
             Some(told) => Conclusion::Interrupted(told),
             None => Conclusion::Failed { at: *at, why: why.clone() },
         }),
-        // Pods that are over stay while somebody's finalizer is on them, such as the meter's: nobody waits for those.
+        // Ended pods stay while they have a finalizer, such as the meter's; we do not wait for those.
         (None, Some(_)) if run.spec.stop && job.awaits_pods && !is_stopped(sight, world) => Step::Follow,
         (None, Some(deleted)) => taken_away(Some(deleted)),
         (None, None) if run.spec.stop => Step::DeleteJob,
@@ -200,7 +201,7 @@ fn during(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
     }
 }
 
-/// The Job is there and has not ended.
+/// The step while the Job exists and has not ended.
 fn going_on(attempt: &Attempt, job: &JobFacts, sight: Sight<'_>, world: &World<'_>) -> Step {
     match told(attempt) {
         Some(_) if !job.told => Step::SuspendJob,
@@ -208,7 +209,7 @@ fn going_on(attempt: &Attempt, job: &JobFacts, sight: Sight<'_>, world: &World<'
         Some(_) => Step::Follow,
         None => match interruption(sight, world) {
             Some(interruption) => Step::RecordTold(interruption),
-            // Told by a leader whose record we have not seen yet: it comes.
+            // Another leader told it to end; its record will come.
             None if job.told => Step::Follow,
             None if job.suspended => Step::ResumeJob,
             None => Step::Follow,
@@ -216,7 +217,7 @@ fn going_on(attempt: &Attempt, job: &JobFacts, sight: Sight<'_>, world: &World<'
     }
 }
 
-/// The attempt is over, the Run is not.
+/// The step while the attempt is over and the Run is not.
 fn between(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
     let run = sight.run;
     if let Some(job) = sight.job
@@ -234,7 +235,7 @@ fn between(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
     match due {
         _ if run.spec.stop => Step::Conclude(Conclusion::Stopped),
         _ if run.spec.pause => pause(run),
-        // Who asks does not wait.
+        // A requested attempt begins at once.
         Some(due) if due.0 > world.now && interruption::requested(sight).is_none() => Step::AwaitDue,
         _ => Step::RecordAttempt,
     }
@@ -245,7 +246,7 @@ fn pause(run: &Run) -> Step {
     if is_said { Step::Rest } else { Step::Pause }
 }
 
-/// The outcome is recorded, and the Run is over.
+/// The step after the outcome is recorded and the Run is over.
 fn after(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
     let run = sight.run;
     match sight.job {
@@ -253,15 +254,15 @@ fn after(attempt: &Attempt, sight: Sight<'_>, world: &World<'_>) -> Step {
         Some(job) if attempt.job_uid.as_deref() != Some(&job.uid) && is_ours(run, job) && job.held => {
             Step::DiscardJob { uid: job.uid.clone() }
         }
-        // Members of a Job that somebody deleted have their grace.
+        // Members of a Job that a user deleted have their grace period.
         _ if is_retried(run) && !sight.members_are_gone(world) => Step::AwaitDue,
         _ if is_retried(run) => Step::RecordAttempt,
         _ => Step::Rest,
     }
 }
 
-/// Whether a Run that failed is to be tried again on request.
-fn is_retried(run: &Run) -> bool {
+/// Whether a failed Run is to be tried again on request.
+pub fn is_retried(run: &Run) -> bool {
     let Some(status) = &run.status else { return false };
     status.phase == RunPhase::Failed && run.spec.restarts > status.restarts && !run.spec.stop
 }
@@ -275,12 +276,12 @@ fn told(attempt: &Attempt) -> Option<Interruption> {
     })
 }
 
-/// Whether all pods of the Job are gone, as far as they are seen. With none seen, they may be still to come.
+/// Whether all seen pods of the Job are gone. If none was seen, they may still come.
 fn is_stopped(sight: Sight<'_>, world: &World<'_>) -> bool {
     sight.own_pods().next().is_some() && sight.members_are_gone(world)
 }
 
-/// Whether this very Run controls the Job.
+/// Whether this Run controls the Job.
 pub fn is_ours(run: &Run, job: &JobFacts) -> bool {
     job.owner_uid.is_some() && job.owner_uid == run.metadata.uid
 }

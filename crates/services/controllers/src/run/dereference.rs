@@ -2,22 +2,23 @@
 
 use api_types::Run;
 use api_types::run::Attempt;
-use cluster_convert::{Readable, SlimPod};
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, ListParams};
 use kube::runtime::reflector::ObjectRef;
+use slim_objects::{Readable, SlimPod};
 
+use super::context::{Context, Error};
 use super::decide::is_ours;
 use super::job::JobFacts;
 use super::member::{Member, member_of};
-use super::{Context, Error};
 use crate::members::RunKey;
 
-/// How many pods are read to find the one that failed. A pod is a few KB, and the first failed ones are enough.
+/// The most pods that are read to find the one that failed. A pod is a few KB, and the first failed ones are
+/// enough.
 const EVIDENCE_PODS_MAX: u32 = 500;
 
-/// The Job of the Run's last attempt. The cache may answer that it exists; that it does *not* exist, or that another
-/// Job has its name, is only ever believed of the API server itself, because that answer can end a Run or start one.
+/// The Job of the Run's last attempt. The cache may show that it exists. Only the API server itself may show
+/// that it does *not* exist, or that another Job has its name, because that answer can end a Run or start one.
 pub async fn job(context: &Context, run: &RunKey, object: &Run) -> Result<Option<JobFacts>, Error> {
     let Some(status) = &object.status else { return Ok(None) };
     let Some(attempt) = status.attempts.last() else { return Ok(None) };
@@ -27,13 +28,13 @@ pub async fn job(context: &Context, run: &RunKey, object: &Run) -> Result<Option
         return Ok(Some(job));
     }
     if status.phase.is_final() {
-        // Nothing is concluded from its absence any more.
+        // Its absence no longer means anything.
         return Ok(None);
     }
     live_job(context, run, &attempt.job_name).await
 }
 
-/// Whether a Job is surely the attempt's own, and not what a cache that lags still shows of an earlier Run's.
+/// Whether a Job is certainly the attempt's own, and not that of an earlier Run in a cache that lags.
 fn is_the_attempts(job: &JobFacts, attempt: &Attempt, run: &Run) -> bool {
     match &attempt.job_uid {
         Some(recorded) => *recorded == job.uid,
@@ -41,15 +42,15 @@ fn is_the_attempts(job: &JobFacts, attempt: &Attempt, run: &Run) -> bool {
     }
 }
 
-/// The Job as the API server has it now.
+/// The Job, read from the API server.
 pub async fn live_job(context: &Context, run: &RunKey, name: &str) -> Result<Option<JobFacts>, Error> {
     let api: Api<Readable<Job>> = Api::namespaced(context.client.clone(), &run.namespace);
     let job = api.get_opt(name).await.map_err(Error::api("read Job", name))?;
     Ok(job.map(|Readable(job)| JobFacts::of(&job)))
 }
 
-/// The pods of a Job as the API server has them now: for when a Job has failed and the watch of pods has not yet told
-/// which of them did. Once per failed Run at most, and bounded.
+/// The pods of a Job, read from the API server, if a Job has failed and the watch of pods does not yet show the
+/// failed member. At most once per failed Run, and bounded.
 pub async fn live_members(context: &Context, run: &RunKey, job_uid: &str) -> Result<Vec<Member>, Error> {
     let api: Api<SlimPod> = Api::namespaced(context.client.clone(), &run.namespace);
     let params = ListParams::default()

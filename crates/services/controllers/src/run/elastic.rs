@@ -1,4 +1,5 @@
-//! How many members an attempt of an elastic Run has: as many as there is room for at once, and more when there is more.
+//! The number of members in an attempt of an elastic Run: as many as fit at once, and more when there is more
+//! room.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,19 +8,19 @@ use api_types::run::Attempt;
 use api_types::{Run, RunSpec};
 use jiff::Timestamp;
 
-use super::interruption::Interruption;
+use super::cause::Interruption;
 use super::sight::{Sight, World};
 use crate::nodes::NodesByName;
 
-/// For how long an attempt runs before it is interrupted to grow: growing costs a save and a start.
+/// How long an attempt runs before it is interrupted to grow: growing costs a save and a start.
 const GROW_AFTER: Duration = Duration::from_mins(1);
-/// So often that doubles: at most about an hour.
+/// How often that doubles: to about an hour at most.
 const DOUBLINGS_MAX: usize = 6;
-/// For how long an attempt waits for its nodes before fewer members are tried.
+/// How long an attempt waits for its nodes before fewer members are tried.
 const SHRINK_AFTER: Duration = Duration::from_secs(15);
 
-/// How many members of a Run there is room for on nodes that take pods. An estimate: whether they start, the scheduler
-/// decides, by quota and order.
+/// For how many members of a Run there is room on nodes that take pods. This is an estimate: the scheduler
+/// decides whether they start, by quota and order.
 pub fn room(spec: &RunSpec, nodes: &NodesByName, gpus_in_use: &BTreeMap<String, u32>) -> u32 {
     let fits = |(name, node): (&String, &crate::nodes::NodeFacts)| {
         let is_of_type = spec.gpu_type.is_none() || spec.gpu_type == node.gpu_type;
@@ -27,17 +28,18 @@ pub fn room(spec: &RunSpec, nodes: &NodesByName, gpus_in_use: &BTreeMap<String, 
             return 0;
         }
         let free = node.gpus.saturating_sub(gpus_in_use.get(name).copied().unwrap_or(0));
-        // Without GPUs, anything has room for everybody.
+        // Members without GPUs always fit.
         free.checked_div(spec.gpus_per_member).unwrap_or(spec.members)
     };
     nodes.iter().map(fits).fold(0, u32::saturating_add)
 }
 
-/// The reason of an attempt that waited and did not start.
+/// The reason for the end of an attempt that waited and did not start.
 const SHRINKING: &str = "Shrinking";
 
-/// How many members the next attempt has: as many as there is room for. Room is an estimate, so an attempt that did not
-/// start is followed by a smaller one in any case: as small as the last that did start, or as the Run allows.
+/// How many members the next attempt has: as many as there is room for. Room is an estimate, so an attempt that
+/// did not start is always followed by a smaller one: as small as the last one that did start, or as the Run
+/// allows.
 pub fn next_members(run: &Run, world: &World<'_>) -> u32 {
     let all = run.spec.members;
     let Some(least) = run.spec.min_members else { return all };
@@ -58,7 +60,7 @@ fn is_shrinking(attempt: &Attempt) -> bool {
     attempt.reason.as_deref() == Some(SHRINKING)
 }
 
-/// How long an attempt of this size runs before it tries to grow: twice as long after each time that it came to nothing.
+/// How long an attempt of this size runs before it tries to grow: twice as long after each failed try.
 fn grow_after(attempts: &[Attempt], size: u32) -> Duration {
     let worked = |attempt: &&Attempt| attempt.started_at.is_some() && attempt.members > size;
     let since = attempts.iter().rev().take_while(|attempt| !worked(attempt));
@@ -66,7 +68,7 @@ fn grow_after(attempts: &[Attempt], size: u32) -> Duration {
     GROW_AFTER.saturating_mul(1 << in_vain.min(DOUBLINGS_MAX))
 }
 
-/// Whether an attempt that goes on should have another size.
+/// Whether a running attempt should have another size.
 pub fn resize(sight: Sight<'_>, world: &World<'_>) -> Option<Interruption> {
     let least = sight.run.spec.min_members?;
     let (size, all) = (sight.members(), sight.run.spec.members);
@@ -88,7 +90,7 @@ pub fn resize(sight: Sight<'_>, world: &World<'_>) -> Option<Interruption> {
         let what = if (least..size).contains(&world.room) {
             format!("there is room for {} of {size} members", world.room)
         } else {
-            format!("{size} members did not start, and fewer may")
+            format!("{size} members did not start, but fewer may")
         };
         Interruption::new(SHRINKING, what)
     })

@@ -12,24 +12,24 @@
 //!   WARPYARD_…                       see docs/reference/run-contract.md
 //! ```
 //!
-//! `RANK` counts processes. With several GPUs a member starts several processes, and the launcher that starts them
-//! numbers them; a `RANK` of ours would be wrong for all but the first of each member.
+//! `RANK` counts processes. A member with several GPUs starts several processes, and their launcher numbers
+//! them; a `RANK` of ours would be wrong for all but the first of each member.
 //!
-//! A variable of the job file replaces ours of the same name: what somebody wrote out is what they meant. Only names
-//! that start with `WARPYARD_` cannot be replaced, because tools trust them. `PET_MASTER_PORT` follows a replaced
-//! `MASTER_PORT`, so that the port is changed in one place.
+//! A variable in the job file replaces ours of the same name. Only names that start with `WARPYARD_` cannot be
+//! replaced, because tools trust them. `PET_MASTER_PORT` follows a replaced `MASTER_PORT`, so that the port is
+//! changed in one place.
 
 use api_types::run::EnvironmentVariable;
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector};
 
-use super::build::Blueprint;
+use super::blueprint::Blueprint;
 use super::volumes::CHECKPOINT_DIRECTORY;
 
-/// Where member 0 listens, unless the job file says otherwise; torchrun's own default.
+/// The default port on which member 0 listens, as in torchrun.
 const MASTER_PORT: &str = "29500";
 
-/// One failure in 50,000 hours of one GPU, as long as we know nothing better: Llama 3 saw 419 in 54 days on 16,384 of
-/// them, 2.0e-5 per GPU-hour. The SDK assumes the same.
+/// One failure in 50,000 GPU-hours, as long as we have measured nothing: Llama 3 saw 419 in 54 days on 16,384
+/// GPUs, 2.0e-5 per GPU-hour. The SDK assumes the same.
 const MTBF_SECONDS_OF_ONE_PROCESS: u64 = 50_000 * 3600;
 
 /// The whole environment of a member: ours, then the job file's; each name once.
@@ -42,7 +42,7 @@ pub(super) fn variables(it: &Blueprint<'_>) -> Vec<EnvVar> {
     variables
 }
 
-/// What `docs/reference/run-contract.md` promises beside the rendezvous.
+/// The variables of `docs/reference/run-contract.md` beyond the rendezvous.
 fn contract(it: &Blueprint<'_>) -> Vec<EnvVar> {
     let checkpoints = it.run.spec.checkpoint.as_ref();
     let directory = checkpoints.map(|_| ("WARPYARD_CHECKPOINT_DIR", CHECKPOINT_DIRECTORY.to_owned()));
@@ -94,7 +94,7 @@ fn rendezvous(it: &Blueprint<'_>, given: &[EnvironmentVariable]) -> Vec<EnvVar> 
     variables
 }
 
-/// The last of each name, where it first stood: what a shell would do.
+/// The last value of each name, at its first position, as in a shell.
 fn without_repeats(variables: &[EnvironmentVariable]) -> Vec<EnvironmentVariable> {
     let mut seen: indexmap::IndexMap<&str, &EnvironmentVariable> = indexmap::IndexMap::new();
     for variable in variables {
@@ -124,7 +124,7 @@ mod tests {
     use api_types::run::EnvironmentVariable;
 
     use super::variables;
-    use crate::run::build::{AttemptNames, AttemptPlan, Blueprint, Surroundings};
+    use crate::run::blueprint::{AttemptNames, AttemptPlan, Blueprint, Surroundings};
     use crate::run::testing::run;
     use crate::run::validate::validate;
 

@@ -1,30 +1,23 @@
-//! Whose failure it was: the machines', which costs nothing, or the Run's own, which costs a retry or ends it.
+//! Judges failures: one of the machines costs nothing; one of the Run itself costs a retry or ends it.
 
 use api_types::names::REQUEUE_EXIT_CODE;
 use jiff::Timestamp;
 
-use super::interruption::{Interruption, behind_failure};
+use super::cause::{Interruption, Verdict};
+use super::interruption::behind_failure;
 use super::member::Member;
+use super::memory::Exhausted;
 use super::sight::Sight;
 use crate::nodes::NodesByName;
 
 /// A member failed by itself.
 pub const MEMBER_FAILED: &str = "MemberFailed";
+/// A member ran out of memory.
+pub const OUT_OF_MEMORY: &str = "OutOfMemory";
 /// The Run has used up its time.
 pub const TIME_LIMIT: &str = "TimeLimitExceeded";
 
-/// What a failed attempt means.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Another attempt, for free.
-    Interrupted(Interruption),
-    /// Another attempt if a retry is left.
-    Failed(Interruption),
-    /// No further attempt: its own rules or its time limit say so.
-    Final(Interruption),
-}
-
-/// Judges an attempt whose Job failed. `why` is the Job controller's word, for when no pod is left to tell.
+/// Judges an attempt whose Job failed. `why` is the Job controller's reason, in case no pod is left.
 pub fn judge(sight: Sight<'_>, nodes: &NodesByName, why: &str) -> Verdict {
     if let Some(outside) = behind_failure(sight, nodes) {
         return Verdict::Interrupted(outside);
@@ -46,12 +39,12 @@ pub fn judge(sight: Sight<'_>, nodes: &NodesByName, why: &str) -> Verdict {
     Verdict::Failed(failure)
 }
 
-/// The failure that came first, as the pods tell it, else as it was told before the pod was gone.
+/// The first failure, as the pods show it, or as it was recorded before the pod was gone.
 pub fn first_failure(sight: Sight<'_>) -> Option<(String, String)> {
     seen_failure(sight).or_else(|| {
         let old = sight.run.status.as_ref()?;
-        let reason =
-            old.reason.as_ref().filter(|reason| [MEMBER_FAILED, TIME_LIMIT].contains(&reason.as_str()))?;
+        let known = [MEMBER_FAILED, OUT_OF_MEMORY, TIME_LIMIT];
+        let reason = old.reason.as_ref().filter(|reason| known.contains(&reason.as_str()))?;
         Some((reason.clone(), old.message.clone()?))
     })
 }
@@ -66,15 +59,23 @@ fn seen_failure(sight: Sight<'_>) -> Option<(String, String)> {
             format!("member {} ran past the run's time limit{limit}", first.index),
         ));
     }
+    if let Some(exhausted) = exhausted(first) {
+        return Some((OUT_OF_MEMORY.to_owned(), format!("{} {}", first.place(), exhausted.tell())));
+    }
     Some((MEMBER_FAILED.to_owned(), first.failure()?))
 }
 
-/// The member that failed first. The pods that were deleted were ended because of the one that was not. Times are whole
-/// seconds, so ties are likely; they are broken by index.
+/// The member that failed first. Deleted pods were ended because of the one that was not deleted. Times are
+/// whole seconds, so ties are likely: a member without memory is named before those that failed because of it,
+/// and then the lowest index.
 fn first(sight: Sight<'_>) -> Option<&Member> {
     let when = |pod: &&Member| pod.exit.as_ref().and_then(|exit| exit.at).unwrap_or(Timestamp::MAX);
     let failed = sight.own_pods().filter(|pod| pod.failed_itself());
-    failed.min_by_key(|pod| (pod.deleted, when(pod), pod.index))
+    failed.min_by_key(|pod| (pod.deleted, when(pod), exhausted(pod).is_none(), pod.index))
+}
+
+fn exhausted(pod: &Member) -> Option<&Exhausted> {
+    pod.exit.as_ref()?.exhausted.as_ref()
 }
 
 fn failed_by_themselves(sight: Sight<'_>) -> impl Iterator<Item = &Member> {

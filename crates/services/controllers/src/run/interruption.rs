@@ -1,55 +1,43 @@
-//! What ends an attempt from outside. It costs the Run no retry: all members are told to save and leave, and another
-//! attempt follows.
+//! Interruptions: causes from outside that end an attempt. They cost the Run no retry: all members are told to
+//! save and leave, and another attempt follows.
 //!
 //! | what is seen                                             | reason                        |
 //! |----------------------------------------------------------|-------------------------------|
 //! | `spec.pause`, a step of `spec.restarts`                  | `Paused`, `Restarted`         |
 //! | a member's machine was announced to go                   | `SpotNotice`, `Maintenance`   |
 //! | … has a sick GPU                                         | `GpuSick`                     |
-//! | … has not been heard of                                  | `NodeLost`                    |
-//! | the scheduler takes the members away                     | `Preempted`, `Unwound`        |
+//! | … is silent                                              | `NodeLost`                    |
+//! | the scheduler evicts the members                         | `Preempted`, `Unwound`, `Moved`|
 //! | Kubernetes does (eviction, pressure, a node that is gone)| `Evicted`, `NodeLost`         |
 //! | a kubelet did not admit a member, or began anew          | `NodeRefused`, `NodeRestarted`|
 //! | somebody deleted a member's pod                          | `PodDeleted`                  |
-//! | a member was replaced while nobody looked                | `MemberLost`                  |
+//! | a member was replaced unseen                             | `MemberLost`                  |
+//! | members do not start                                     | see `starting.rs`             |
 //! | there is room for more members, or only for fewer        | `Growing`, `Shrinking`        |
 //!
-//! Before the first member has started, a member that is taken away is simply replaced by the Job.
+//! Before the first member has started, the Job simply replaces a member that is evicted.
 
 use api_types::conditions;
 use api_types::names::LEAVING_SPOT;
 
+pub use super::cause::Interruption;
 use super::elastic;
 use super::job::JobFacts;
 use super::member::{Member, PodPhase};
 use super::sight::{Sight, World};
+use super::starting;
 use crate::nodes::{NodeFacts, NodesByName};
 
-/// Why an attempt ends although none of its members failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interruption {
-    /// One CamelCase word.
-    pub reason: String,
-    /// A sentence.
-    pub message: String,
-}
-
-impl Interruption {
-    /// An interruption with this word and sentence.
-    pub fn new(reason: &str, message: impl Into<String>) -> Self {
-        Self { reason: reason.to_owned(), message: message.into() }
-    }
-}
-
-/// Whether the Run's last attempt, which goes on, has to end now.
+/// Whether the Run's running attempt has to end now, and why.
 pub fn interruption(sight: Sight<'_>, world: &World<'_>) -> Option<Interruption> {
     requested(sight)
         .or_else(|| node_goes(sight, world.nodes, world.is_deaf, |pod| !pod.is_over()))
         .or_else(|| if sight.has_begun() { after_it_began(sight) } else { None })
+        .or_else(|| starting::failed_start(sight, world.now))
         .or_else(|| elastic::resize(sight, world))
 }
 
-/// Whether a failure of this attempt was the machines' and not the members' own.
+/// Whether a failure of this attempt was caused by machines instead of members.
 pub fn behind_failure(sight: Sight<'_>, nodes: &NodesByName) -> Option<Interruption> {
     taken_away(sight)
         .or_else(|| node_goes(sight, nodes, false, |pod| pod.phase == PodPhase::Failed && !pod.deleted))
@@ -57,7 +45,7 @@ pub fn behind_failure(sight: Sight<'_>, nodes: &NodesByName) -> Option<Interrupt
         .or_else(|| deleted(sight))
 }
 
-/// What somebody asked for.
+/// An interruption that a user requested.
 pub fn requested(sight: Sight<'_>) -> Option<Interruption> {
     let followed = sight.run.status.as_ref().map_or(0, |status| status.restarts);
     if sight.run.spec.pause {
@@ -70,7 +58,7 @@ fn after_it_began(sight: Sight<'_>) -> Option<Interruption> {
     taken_away(sight).or_else(|| deleted(sight)).or_else(|| replaced(sight))
 }
 
-/// A member's machine goes, or is gone. Of several members the first is named.
+/// A member's machine is leaving, or is gone. Of several members the first is named.
 fn node_goes(
     sight: Sight<'_>,
     nodes: &NodesByName,
@@ -99,10 +87,11 @@ fn going(node: &NodeFacts, is_deaf: bool) -> Option<(&'static str, String)> {
         return Some(("GpuSick", format!("which has a sick GPU ({helps})")));
     }
     let lost_since = node.lost_since.filter(|_| !is_deaf);
-    lost_since.map(|since| ("NodeLost", format!("which has not been heard of since {since}")))
+    lost_since.map(|since| ("NodeLost", format!("which has been silent since {since}")))
 }
 
-/// Words of a kubelet that does not admit a pod, beside `OutOf…`: its devices or its machine are not as they were told.
+/// Reasons, besides `OutOf…`, of a kubelet that does not admit a pod: its devices or its machine are not as
+/// expected.
 const NOT_ADMITTED: [&str; 6] = [
     "UnexpectedAdmissionError",
     "TopologyAffinityError",
@@ -111,10 +100,10 @@ const NOT_ADMITTED: [&str; 6] = [
     "Shutdown",
     "Terminated",
 ];
-/// The word of a kubelet that came back after its machine did, and does not know how a container ended.
+/// The reason of a kubelet that restarted with its machine and does not know how a container ended.
 const END_UNKNOWN: &str = "ContainerStatusUnknown";
 
-/// A member failed before its program had a say, or with its machine. Others may have failed because of it.
+/// A member failed before its program ran, or with its machine. Others may have failed because of it.
 fn failed_by_kubelet(sight: Sight<'_>) -> Option<Interruption> {
     let mut failed: Vec<&Member> =
         sight.own_pods().filter(|pod| pod.failed_itself() && !pod.deleted).collect();
@@ -124,16 +113,16 @@ fn failed_by_kubelet(sight: Sight<'_>) -> Option<Interruption> {
         let refused =
             pod.reason.as_deref().filter(|why| NOT_ADMITTED.contains(why) || why.starts_with("OutOf"));
         if let Some(why) = refused {
-            let sentence = format!("{place} did not take member {} ({why})", pod.index);
+            let sentence = format!("{place} did not admit member {} ({why})", pod.index);
             return Some(Interruption::new("NodeRefused", sentence));
         }
         let is_unknown = pod.exit.as_ref().is_some_and(|exit| exit.reason.as_deref() == Some(END_UNKNOWN));
-        let sentence = format!("{place} began anew with member {} on it", pod.index);
+        let sentence = format!("{place} restarted with member {} on it", pod.index);
         is_unknown.then(|| Interruption::new("NodeRestarted", sentence))
     })
 }
 
-/// Kubernetes or the scheduler takes a member away, and says why.
+/// Kubernetes or the scheduler evicts a member, and says why.
 fn taken_away(sight: Sight<'_>) -> Option<Interruption> {
     let taken = sight.own_pods().filter(|pod| pod.disruption.is_some());
     let first = taken.min_by_key(|pod| pod.index)?;
@@ -158,9 +147,9 @@ fn taken_away(sight: Sight<'_>) -> Option<Interruption> {
     })
 }
 
-/// Somebody deleted a member's pod; not because another member had failed, or had ended well.
+/// A member's pod was deleted from outside, and not because another member had failed or had ended well.
 fn deleted(sight: Sight<'_>) -> Option<Interruption> {
-    // The Job controller ends the others, because of a failure or of a deletion: what it was is seen when it has ended.
+    // The Job controller ends the others, because of a failure or a deletion; the ended Job shows which.
     let is_ending =
         |job: &JobFacts| job.end.is_none() && (job.failing_since.is_some() || job.deleting_since.is_some());
     let has_failed = sight.own_pods().any(|pod| pod.failed_itself() && !pod.deleted);
@@ -169,11 +158,11 @@ fn deleted(sight: Sight<'_>) -> Option<Interruption> {
     }
     let deleted = sight.own_pods().filter(|pod| pod.deleted && pod.phase != PodPhase::Succeeded);
     let first = deleted.min_by_key(|pod| pod.index)?;
-    Some(Interruption::new("PodDeleted", format!("somebody deleted the pod of member {}", first.index)))
+    Some(Interruption::new("PodDeleted", format!("the pod of member {} was deleted", first.index)))
 }
 
-/// All members of a gang exist before any of them is bound: one that is younger stands in for one that was lost. That
-/// a member started is told by its node's clock, which may be wrong; that it was bound, by the control plane's.
+/// All members of a gang exist before any of them is bound, so a younger one replaces one that was lost. Starts
+/// are on the node's clock, which may be wrong; binds are on the control plane's.
 fn replaced(sight: Sight<'_>) -> Option<Interruption> {
     let started = sight.attempt()?.started_at.as_ref()?.0;
     let bound =

@@ -1,4 +1,4 @@
-//! What decisions read of a Job: parsed once, so that the rest is about runs and not about conditions.
+//! The facts about a Job that decisions read, parsed once from its conditions.
 
 use api_types::names::{RUN_FINALIZER, TOLD_ANNOTATION};
 use jiff::Timestamp;
@@ -10,22 +10,22 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition};
 pub struct JobFacts {
     /// Its UID.
     pub uid: String,
-    /// The version that was read: what depends on the Job being as it was read names it.
+    /// The version that was read; writes that depend on it name it.
     pub resource_version: Option<String>,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// The UID of the object that controls it.
     pub owner_uid: Option<String>,
-    /// It starts no pods: not yet, or not any more.
+    /// It starts no pods, because it has not begun or was told to end.
     pub suspended: bool,
     /// Its members were told to save and leave.
     pub told: bool,
-    /// The Job controller has seen that it starts no pods any more, because it is suspended or has failed, and has no pod
-    /// left that it knows of but those that are ending.
+    /// The Job controller has seen that the Job starts no more pods, because it is suspended or has failed, and
+    /// knows only pods that are ending.
     pub is_idle: bool,
     /// Pods that are being ended.
     pub terminating: u32,
-    /// Somebody asked to delete it, then.
+    /// Since when it is being deleted.
     pub deleting_since: Option<Timestamp>,
     /// A foreground deletion still waits for its pods to go.
     pub awaits_pods: bool,
@@ -33,11 +33,11 @@ pub struct JobFacts {
     pub held: bool,
     /// How it ended.
     pub end: Option<JobEnd>,
-    /// When a failure was noticed; the pods left are being ended since.
+    /// When a failure was noticed; the remaining pods are being ended since then.
     pub failing_since: Option<Timestamp>,
     /// Members that ended well.
     pub succeeded: u32,
-    /// Pods that ended otherwise.
+    /// Pods that failed.
     pub failed: u32,
     /// Indexes of the members that ended well, as inclusive ranges.
     pub completed: Vec<(u32, u32)>,
@@ -51,13 +51,13 @@ pub enum JobEnd {
         /// When.
         at: Option<Timestamp>,
     },
-    /// It failed, and will start nothing more.
+    /// It failed, and starts no more pods.
     Failed {
         /// When it was over.
         at: Option<Timestamp>,
         /// When the failure was noticed, before the other pods were ended.
         noticed: Option<Timestamp>,
-        /// The Job controller's word and sentence.
+        /// The Job controller's reason and sentence.
         why: String,
     },
 }
@@ -77,7 +77,8 @@ impl JobFacts {
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             suspended: job.spec.as_ref().and_then(|spec| spec.suspend).unwrap_or(false),
             told: metadata.annotations.as_ref().is_some_and(|all| all.contains_key(TOLD_ANNOTATION)),
-            // A Job that has failed is never called suspended, nor failed before its last pod is gone.
+            // A failed Job never gets the condition `Suspended`, and gets `Failed` only after its last pod is
+            // gone.
             is_idle: ["Suspended", "FailureTarget"].iter().any(|type_| condition(job, type_).is_some())
                 && count(status.and_then(|status| status.active)) == 0,
             terminating: count(status.and_then(|status| status.terminating)),
@@ -126,7 +127,7 @@ fn since(condition: &JobCondition) -> Option<Timestamp> {
     condition.last_transition_time.as_ref().map(|time| time.0)
 }
 
-/// Reads `1,3-5,7`; what is not a range is left out. At most 10,000 members, so at most 5,000 ranges.
+/// Reads `1,3-5,7`; anything else is left out. At most 10,000 members, so at most 5,000 ranges.
 fn ranges(text: &str) -> Vec<(u32, u32)> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,4 +1,4 @@
-//! What each attempt did in vain: work that is in no checkpoint that a later attempt loaded. Pure.
+//! The work that each attempt lost: work that is in no checkpoint that a later attempt loaded. Pure.
 //!
 //! ```text
 //!   attempt 1   0 ────────► 50 ┄┄► 58                     loaded 0, reached 58:  8 steps lost
@@ -7,13 +7,13 @@
 //!   attempt 4          30 ──────►                         … then 43, and attempt 1 28: sent back to 30
 //! ```
 //!
-//! A load says two things: from where the attempt began, and how far the last attempt before it that began had come.
-//! Everything that any earlier attempt did after the loaded checkpoint was committed is lost, each attempt losing its own
-//! part; so the parts add up to what is done again. Lost work only grows.
+//! A load says two things: where the attempt began, and how far the last attempt before it had come. All work
+//! that earlier attempts did after the loaded checkpoint was committed is lost. Each attempt loses its own
+//! part, so the parts add up to the work that is repeated. Lost work only grows.
 
 use api_types::run::{Attempt, Load, LostWork};
 
-/// Writes into each attempt what it lost, as far as later attempts have said what they loaded.
+/// Writes into each attempt its lost work, as far as later attempts have reported their loads.
 pub fn note(attempts: &mut [Attempt], loads: &[Load]) {
     let mut later: Option<Later> = None;
     let mut loads = loads.iter().rev().peekable();
@@ -25,7 +25,7 @@ pub fn note(attempts: &mut [Attempt], loads: &[Load]) {
         if let (Some(later), Some(ended_at)) = (&later, &attempt.ended_at) {
             let steps = later.steps_lost(own.copied());
             let since = attempt.started_at.as_ref().map(|time| time.0.as_second());
-            // An attempt that never started held nothing.
+            // An attempt that never started used nothing.
             let seconds =
                 since.map_or(0, |since| seconds(ended_at.0.as_second(), since.max(later.committed_second)));
             let known = attempt.lost.unwrap_or_default();
@@ -35,12 +35,12 @@ pub fn note(attempts: &mut [Attempt], loads: &[Load]) {
     }
 }
 
-/// What the attempts after one have said.
+/// The combined loads of the attempts after one.
 struct Later {
     /// The furthest that any of them went back.
     step: u64,
-    /// When the oldest checkpoint that any of them loaded was committed. The beginning was before everything; of what did
-    /// not say when, the time is left out rather than guessed.
+    /// When the oldest checkpoint that any of them loaded was committed. The beginning is before everything; an
+    /// unknown time is left out, not guessed.
     committed_second: i64,
     /// How far the last attempt before the first of them had come.
     reached: u64,
@@ -57,7 +57,7 @@ impl Later {
         }
     }
 
-    /// An attempt that did not say from where it began did no step: what was reached is another's.
+    /// An attempt without a load did no step: another attempt reached the steps.
     fn steps_lost(&self, own: Option<&Load>) -> u64 {
         own.map_or(0, |own| self.reached.saturating_sub(self.step.max(own.step)))
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_ended_before_its_first_step_lost_its_time_and_no_step() {
-        // Attempt 2 died before it could say anything, attempt 3 after it had loaded.
+        // Attempt 2 died before it could report, attempt 3 after it had loaded.
         let times = [(Some(0), Some(100)), (Some(110), Some(115)), (Some(120), Some(130)), (Some(140), None)];
         let loads = [load(1, 0, None, 0), load(3, 50, Some(80), 58), load(4, 50, Some(80), 50)];
         assert_eq!(lost(&times, &loads), [Some((8, 20)), Some((0, 5)), Some((0, 10)), None]);

@@ -1,10 +1,20 @@
-//! What status reads of a member's pod.
+//! The facts about a member's pod that the status reads.
 
 use api_types::names::{CHECKPOINTED_AT_ANNOTATION, RUN_LABEL};
-use cluster_convert::{SlimCondition, SlimContainerState, SlimPod, member_index, pod_requests};
 use jiff::Timestamp;
+use slim_objects::{SlimCondition, SlimContainerState, SlimPod, member_index, pod_requests};
 
-use crate::members::RunKey;
+use super::memory::Exhausted;
+use super::stuck::Stuck;
+
+/// A Run by namespace and name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunKey {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
 
 /// One pod of a Run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,28 +25,28 @@ pub struct Member {
     pub uid: String,
     /// The UID of the Job that made it.
     pub job_uid: String,
-    /// Which member it is, from 0.
+    /// The member's index, from 0.
     pub index: u32,
     /// GPUs that it asks for.
     pub gpus: u32,
     /// When the pod was created.
     pub created: Option<Timestamp>,
-    /// Where it is placed.
+    /// Its node.
     pub node: Option<String>,
-    /// Since when, by the control plane's clock.
+    /// When it was bound, by the control plane's clock.
     pub bound_at: Option<Timestamp>,
-    /// How far it has come.
+    /// Its phase.
     pub phase: PodPhase,
-    /// Somebody deleted the pod: after a failure, the Job controller does so with the others.
+    /// The pod was deleted. After a failure, the Job controller deletes the other pods.
     pub deleted: bool,
-    /// Why it is being taken away from outside (condition `DisruptionTarget`).
+    /// Why it is being evicted (condition `DisruptionTarget`).
     pub disruption: Option<String>,
-    /// The sentence that came with it.
+    /// The message of that condition.
     pub disruption_message: Option<String>,
-    /// The pod's own word for its failure, such as `Evicted` or `DeadlineExceeded`.
+    /// The pod's own reason for its failure, such as `Evicted` or `DeadlineExceeded`.
     pub reason: Option<String>,
-    /// Why the container does not start, such as `ImagePullBackOff`.
-    pub stuck: Option<String>,
+    /// Why the container does not start.
+    pub stuck: Option<Stuck>,
     /// How the container ended.
     pub exit: Option<Exit>,
     /// When the container started.
@@ -50,10 +60,12 @@ pub struct Member {
 pub struct Exit {
     /// The exit code.
     pub code: i32,
-    /// The kubelet's word, such as `Error` or `OOMKilled`.
+    /// The kubelet's reason, such as `Error` or `OOMKilled`.
     pub reason: Option<String>,
     /// When.
     pub at: Option<Timestamp>,
+    /// The memory that it ran out of, if that is why.
+    pub exhausted: Option<Exhausted>,
 }
 
 /// A pod's phase.
@@ -65,50 +77,55 @@ pub enum PodPhase {
     Running,
     /// Ended with 0.
     Succeeded,
-    /// Ended otherwise.
+    /// Failed.
     Failed,
 }
 
 impl Member {
-    /// Whether it holds nothing any more, and never will: also if its pod stays, because somebody's finalizer is on
-    /// it. A pod that is deleted before it has a node never gets one.
+    /// Whether it holds nothing any more, and never will. Its pod may stay because of a finalizer. A pod that
+    /// is deleted before it has a node never gets one.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed) || (self.deleted && self.node.is_none())
     }
 
-    /// Whether it failed by itself, and not because it was taken away.
+    /// Whether it failed by itself, and was not evicted.
     pub fn failed_itself(&self) -> bool {
         self.phase == PodPhase::Failed && self.disruption.is_none()
     }
 
-    /// Word and sentence on why it does not start.
-    pub fn trouble(&self) -> Option<(String, String)> {
-        let stuck = self.stuck.as_ref()?;
-        let place = self.node.as_deref().unwrap_or("no node");
-        Some((stuck.clone(), format!("member {} on {place} does not start ({stuck})", self.index)))
+    /// Whether it has a node, has not started there, and still may.
+    pub fn is_starting(&self) -> bool {
+        let is_taken = self.deleted || self.disruption.is_some();
+        self.phase == PodPhase::Pending && self.node.is_some() && !is_taken
     }
 
-    /// What became of it, for people; `None` unless it failed by itself.
+    /// Its index and its node, for people.
+    pub fn place(&self) -> String {
+        let node = self.node.as_deref().map(|node| format!(" on {node}")).unwrap_or_default();
+        format!("member {}{node}", self.index)
+    }
+
+    /// Its failure, for people; `None` unless it failed by itself.
     pub fn failure(&self) -> Option<String> {
         if !self.failed_itself() {
             return None;
         }
-        let place = self.node.as_deref().map(|node| format!(" on {node}")).unwrap_or_default();
+        let place = self.place();
         let word = |reason: &Option<String>| {
             reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default()
         };
         let after = if self.deleted { " after its pod was deleted" } else { "" };
         Some(match &self.exit {
-            // A pod that was ended for a reason of its own says more by that reason than by the exit code.
+            // If the pod has a reason of its own, it says more than the exit code.
             Some(exit) if self.reason.is_none() => {
-                format!("member {}{place} exited with {}{}{after}", self.index, exit.code, word(&exit.reason))
+                format!("{place} exited with {}{}{after}", exit.code, word(&exit.reason))
             }
-            _ => format!("member {}{place} failed{}{after}", self.index, word(&self.reason)),
+            _ => format!("{place} failed{}{after}", word(&self.reason)),
         })
     }
 }
 
-/// The Run and the member that a pod is; `None` for a pod that no Run's Job made.
+/// The member that a pod is, and its Run; `None` for a pod that no Run's Job made.
 pub fn member_of(pod: &SlimPod) -> Option<(RunKey, Member)> {
     let metadata = &pod.metadata;
     let run = metadata.labels.as_ref()?.get(RUN_LABEL)?.clone();
@@ -157,20 +174,26 @@ fn disruption(pod: &SlimPod) -> Option<&SlimCondition> {
     pod.status.conditions.iter().find(|it| it.kind == "DisruptionTarget" && it.status == "True")
 }
 
-/// Every container waits to be created at first; that is no trouble yet.
-fn stuck(pod: &SlimPod) -> Option<String> {
-    let mut reasons = states(pod).filter_map(|state| state.waiting.as_ref()?.reason.clone());
-    reasons.find(|reason| reason != "ContainerCreating" && reason != "PodInitializing")
+/// The first trouble of any container, init containers first, as they start first.
+fn stuck(pod: &SlimPod) -> Option<Stuck> {
+    let all = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+    let mut troubles = all.filter_map(|status| Stuck::of(status.state.waiting.as_ref()?));
+    troubles.next()
 }
 
-/// The end of the container that failed, else of the first that ended.
+/// The exit of the container that failed, else of the first that ended.
 fn exit(pod: &SlimPod) -> Option<Exit> {
-    let ended = || states(pod).filter_map(|state| state.terminated.as_ref());
-    let terminated = ended().find(|terminated| terminated.exit_code != 0).or_else(|| ended().next())?;
+    let ended = || {
+        let all = pod.status.container_statuses.iter();
+        all.filter_map(|status| Some((status, status.state.terminated.as_ref()?)))
+    };
+    let (status, terminated) =
+        ended().find(|(_, terminated)| terminated.exit_code != 0).or_else(|| ended().next())?;
     Some(Exit {
         code: terminated.exit_code,
         reason: terminated.reason.clone().filter(|reason| !reason.is_empty()),
         at: terminated.finished_at.as_ref().map(|time| time.0),
+        exhausted: Exhausted::of(pod, status),
     })
 }
 
@@ -226,8 +249,8 @@ mod tests {
         let status = |reason: &str| json!({ "phase": "Pending", "containerStatuses": [{ "state": { "waiting": { "reason": reason } } }] });
         assert_eq!(member(&json!({}), &status("ContainerCreating")).unwrap().stuck, None);
         assert_eq!(
-            member(&json!({}), &status("ErrImagePull")).unwrap().stuck.as_deref(),
-            Some("ErrImagePull")
+            member(&json!({}), &status("ErrImagePull")).unwrap().stuck.map(|stuck| stuck.reason),
+            Some("ErrImagePull".to_owned())
         );
     }
 

@@ -1,5 +1,5 @@
-//! Where members report to, and what they need for it: an address, a token that is good for nothing else, and the
-//! authority that signed the server's certificate.
+//! What members need to report: an address, a token for reports only, and the CA that signed the server's
+//! certificate.
 
 use k8s_openapi::api::core::v1::{
     DownwardAPIProjection, DownwardAPIVolumeFile, ObjectFieldSelector, ProjectedVolumeSource,
@@ -8,14 +8,14 @@ use k8s_openapi::api::core::v1::{
 
 use api_types::names::{REPORT_AUDIENCE, REPORT_CA_ANNOTATION};
 
-/// Where the token and the authority are found in a member.
+/// The folder with the token and the CA, in a member.
 const DIRECTORY: &str = "/warpyard/report";
 const VOLUME: &str = "warpyard-report";
 const TOKEN: &str = "token";
 const CA: &str = "ca.crt";
 /// The kubelet renews a token when four fifths of its time are over.
 const TOKEN_SECONDS: i64 = 3600;
-/// It is copied into an annotation of every pod, and all of those together may have 256 KiB.
+/// The CA is copied into an annotation of every pod, and all annotations together may have 256 KiB.
 const CA_BYTES_MAX: usize = 64 * 1024;
 const URL_BYTES_MAX: usize = 1024;
 
@@ -26,7 +26,7 @@ pub struct Reporting {
     ca: Option<String>,
 }
 
-/// Why members cannot report there.
+/// Why the address cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// A token would cross the network in plain text.
@@ -34,14 +34,14 @@ pub enum Unusable {
         "the address for reports must begin with https://, or with http:// and an address of this machine, and have at most {URL_BYTES_MAX} bytes"
     )]
     Url,
-    /// It would not fit.
-    #[error("the authority for reports must be PEM of at most {CA_BYTES_MAX} bytes")]
+    /// The CA is too large.
+    #[error("the CA for reports must be PEM of at most {CA_BYTES_MAX} bytes")]
     Ca,
 }
 
 impl Reporting {
-    /// `url` is the API server's, without a path of its routes; `ca`, PEM, is needed where its certificate is not signed by
-    /// an authority that every image knows.
+    /// `url` is the API server's, without the path of a route. `ca` (PEM) is needed if its certificate is not
+    /// signed by a CA that every image has.
     pub fn new(url: &str, ca: Option<String>) -> Result<Self, Unusable> {
         let url = url.trim_end_matches('/');
         let is_local = |host: &str| {
@@ -61,7 +61,7 @@ impl Reporting {
         Ok(Self { url: url.to_owned(), ca })
     }
 
-    /// What members find in their environment.
+    /// The variables in a member's environment.
     pub fn variables(&self, namespace: &str, run: &str) -> Vec<(&'static str, String)> {
         let url = format!("{}/v1/namespaces/{namespace}/runs/{run}/reports", self.url);
         let ca = self.ca.as_ref().map(|_| ("WARPYARD_REPORT_CA_FILE", format!("{DIRECTORY}/{CA}")));
@@ -71,12 +71,12 @@ impl Reporting {
             .collect()
     }
 
-    /// The annotation that the authority's file is made from: users' namespaces need no object for it.
+    /// The annotation that the CA's file is made from, so that users' namespaces need no object for it.
     pub fn annotation(&self) -> Option<(String, String)> {
         self.ca.as_ref().map(|ca| (REPORT_CA_ANNOTATION.to_owned(), ca.clone()))
     }
 
-    /// The volume, which the kubelet keeps current, and where it goes.
+    /// The volume, which the kubelet keeps current, and its mount.
     pub fn volume(&self) -> (Volume, VolumeMount) {
         let token = VolumeProjection {
             service_account_token: Some(ServiceAccountTokenProjection {

@@ -1,25 +1,25 @@
-//! Tells the scheduler when a Run last saved its state, so that GPUs are taken from who loses least.
+//! Tells the scheduler when a Run last saved its state, so that it evicts the gang that loses least.
 //!
 //! It is written on one pod of the gang: members save together, and the scheduler takes the newest of a gang for all.
 
 use api_types::Run;
 use api_types::names::{CHECKPOINTED_AT_ANNOTATION, CONTROLLERS_FIELD_MANAGER};
-use cluster_convert::Readable;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PartialObjectMeta, Patch, PatchParams};
 use serde_json::json;
+use slim_objects::Readable;
 use tracing::{debug, warn};
 
-use super::Context;
+use super::context::Context;
 use super::member::{Member, PodPhase};
 use crate::members::RunKey;
 
-/// From one checkpoint that is told to the next. A Run that saves each second would else be a write in each; so at most this
-/// much too much counts as lost.
+/// Time between two checkpoints that are written. Otherwise a Run that saves each second would cause a write
+/// each second. The expected loss may be too large by this much.
 const TOLD_EVERY: SignedDuration = SignedDuration::from_secs(10);
 
-/// What to write on which pod.
+/// What to write, and on which pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
     pod: String,
@@ -27,11 +27,11 @@ pub struct News {
     saved_at: Timestamp,
 }
 
-/// What the scheduler does not know yet.
+/// The save that the scheduler does not know yet.
 pub fn news(run: &Run, pods: &[Member]) -> Option<News> {
     let status = run.status.as_ref()?;
     let attempt = status.attempts.last()?;
-    // One of an earlier attempt is older than the pods, which have all to lose anyway.
+    // A checkpoint of an earlier attempt is older than the pods, which then have all their work to lose.
     let checkpoint =
         status.progress.as_ref()?.checkpoint.as_ref().filter(|it| it.attempt == attempt.number)?;
     let is_at_work = |pod: &&Member| {
@@ -46,7 +46,8 @@ pub fn news(run: &Run, pods: &[Member]) -> Option<News> {
     Some(News { pod: first.pod.clone(), uid: first.uid.clone(), saved_at })
 }
 
-/// Writes it. Nothing depends on it but the choice of who gives way: a failure is told, and tried again with the next look.
+/// Writes it. Only the choice of victims depends on it: a failure is logged, and tried again with the next
+/// reconcile.
 pub async fn tell(context: &Context, run: &RunKey, news: News) {
     let pods: Api<Readable<PartialObjectMeta<Pod>>> = Api::namespaced(context.client.clone(), &run.namespace);
     let patch = json!({ "metadata": {
@@ -62,7 +63,7 @@ pub async fn tell(context: &Context, run: &RunKey, news: News) {
         // Gone, or another pod has its name.
         Err(kube::Error::Api(status)) if [404, 409, 422].contains(&status.code) => {}
         Err(error) => {
-            warn!(run = %run.name, namespace = %run.namespace, %error, "Could not tell of a checkpoint; will try again.");
+            warn!(run = %run.name, namespace = %run.namespace, %error, "Could not write the time of a checkpoint; will try again.");
         }
     }
 }

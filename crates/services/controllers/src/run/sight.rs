@@ -1,5 +1,6 @@
-//! What decisions about a Run read: the Run, its Job, its pods, and the world around them.
+//! The input of decisions about a Run: the Run, its Job, its pods, and the world around them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api_types::Run;
@@ -11,10 +12,10 @@ use super::job::JobFacts;
 use super::member::Member;
 use crate::nodes::NodesByName;
 
-/// After the grace of a member on a machine that nobody hears of any more, this much longer until it is taken for dead.
+/// After the grace period of a member on a silent machine, this much longer until the member counts as dead.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// A Run and what belongs to its last attempt.
+/// A Run, with the objects of its last attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Sight<'a> {
     /// The Run as it was read.
@@ -25,14 +26,14 @@ pub struct Sight<'a> {
     pub pods: &'a [Member],
 }
 
-/// What is around it.
+/// The world around a Run.
 #[derive(Debug, Clone, Copy)]
 pub struct World<'a> {
     /// Every node.
     pub nodes: &'a NodesByName,
-    /// So many nodes are silent that it is rather the control plane that does not hear them.
+    /// Most nodes are silent, so probably the control plane does not hear them.
     pub is_deaf: bool,
-    /// How many more members of this Run there is room for; only worked out for elastic Runs.
+    /// For how many more members of this Run there is room; only computed for elastic Runs.
     pub room: u32,
     /// The time.
     pub now: Timestamp,
@@ -50,14 +51,27 @@ impl<'a> Sight<'a> {
         self.pods.iter().filter(move |pod| Some(pod.job_uid.as_str()) == job_uid)
     }
 
+    /// The newest pod of each index, of the recorded Job only: an older one was replaced.
+    pub fn current_members(self) -> BTreeMap<u32, &'a Member> {
+        let mut members: BTreeMap<u32, &'a Member> = BTreeMap::new();
+        for pod in self.own_pods() {
+            let newest = members.entry(pod.index).or_insert(pod);
+            // Ties are broken by name.
+            if (pod.created, &pod.pod) > (newest.created, &newest.pod) {
+                *newest = pod;
+            }
+        }
+        members
+    }
+
     /// How many members the last attempt has.
     pub fn members(self) -> u32 {
         let recorded = self.attempt().map_or(0, |attempt| attempt.members);
-        // Records of old have none: they had all of the Run's.
+        // Old records have no number: they had all of the Run's members.
         if recorded == 0 { self.run.spec.members } else { recorded }
     }
 
-    /// Whether any member of the last attempt got going.
+    /// Whether any member of the last attempt has started.
     pub fn has_begun(self) -> bool {
         self.attempt().is_some_and(|attempt| attempt.started_at.is_some())
             || self.own_pods().any(|pod| pod.started_at.is_some())
@@ -68,9 +82,9 @@ impl<'a> Sight<'a> {
         self.attempt().is_some_and(|attempt| attempt.told_at.is_some())
     }
 
-    /// Whether nothing of the attempt runs any more, after its members were told. What is on a machine that has been
-    /// silent for longer than its grace is taken for dead; should it live after all, the checkpoints' own fence keeps it
-    /// from writing.
+    /// Whether no part of the attempt runs any more, after its members were told to leave. Members on a machine
+    /// that has been silent for longer than their grace period count as dead. If they live after all, the
+    /// checkpoints' own fence keeps them from writing.
     pub fn is_over(self, world: &World<'_>) -> bool {
         let dead = self.own_pods().filter(|pod| !pod.is_over() && self.is_gone(pod, world)).count();
         let is_idle = |job: &JobFacts| {
@@ -80,7 +94,7 @@ impl<'a> Sight<'a> {
         self.members_are_gone(world) && self.job.is_none_or(is_idle)
     }
 
-    /// Whether none of the attempt's pods that are seen runs any more.
+    /// Whether none of the attempt's seen pods runs any more.
     pub fn members_are_gone(self, world: &World<'_>) -> bool {
         self.own_pods().all(|pod| self.is_gone(pod, world))
     }

@@ -1,4 +1,5 @@
-//! A Run's status, computed purely from the Run, its Job and its pods. `waiting` is the scheduler's and only read.
+//! A Run's status, computed purely from the Run, its Job and its pods. `waiting` belongs to the scheduler and
+//! is only read.
 //!
 //! | what is seen                                   | phase                      | reason                                |
 //! |------------------------------------------------|----------------------------|---------------------------------------|
@@ -7,11 +8,12 @@
 //! | … because the scheduler took it away           | as before, then Pending    | `Preempted`, `Unwound`                |
 //! | all members have nodes, not all run            | Starting                   | the first trouble, as `ImagePullBackOff` |
 //! | all run, or have ended well                    | Running                    |                                       |
-//! | a member failed, the others are being ended    | Running, or as before      | `MemberFailed`, `TimeLimitExceeded`   |
+//! | a member failed, the others are being ended    | Running, or as before      | `MemberFailed`, `OutOfMemory`, `TimeLimitExceeded` |
 //! | `spec.stop`, pods still going                  | Running, or as before      | `Stopping`                            |
 //! | the Job cannot be created (yet)                | Pending                    | `CannotCreate`                        |
 //! | Job complete                                   | Succeeded                  |                                       |
-//! | Job failed                                     | Failed                     | `MemberFailed`, `TimeLimitExceeded`, `JobFailed` |
+//! | Job failed                                     | Failed                     | `MemberFailed`, `OutOfMemory`, `TimeLimitExceeded`, `JobFailed` |
+//! | members did not start (see `starting.rs`)      | Failed, or as between attempts | `ImageNotFound`, …, `StartDeadlineExceeded` |
 //! | Job deleted from outside                       | Failed                     | `JobDeleted`                          |
 //! | cannot be built, or the API server refuses it  | Failed                     | `InvalidName`, …, `Refused`, `NameTaken` |
 //! | `spec.stop`, pods gone                         | Stopped                    | `StoppedByUser`                       |
@@ -33,6 +35,7 @@ use super::failure::first_failure;
 use super::interruption::Interruption;
 use super::member::{Member, PodPhase};
 use super::sight::Sight;
+use super::starting;
 use crate::nodes::NodesByName;
 
 const MEMBER_LOST: &str = "MemberLost";
@@ -40,20 +43,20 @@ const PREEMPTED: &str = "Preempted";
 const UNWOUND: &str = "Unwound";
 const MOVED: &str = "Moved";
 
-/// The status with the next attempt recorded, of so many members: written before any child is created.
+/// The status with the next attempt, of `members` members: written before any child is created.
 pub fn with_attempt(run: &Run, members: u32, now: Timestamp) -> RunStatus {
     let mut run = run.clone();
     let mut status = attempts::begin(&run, members);
-    // The last attempt had its nodes; this one has none.
+    // The last attempt had its nodes; this one has none yet.
     status.conditions.retain(|condition| condition.type_ != conditions::run::SCHEDULED);
     run.status = Some(status);
     follow(Sight { run: &run, job: None, pods: &[] }, now)
 }
 
-/// The status of a Run that holds nothing because somebody paused it.
+/// The status of a paused Run, which holds nothing.
 pub fn paused(run: &Run, now: Timestamp) -> RunStatus {
     let old = run.status.clone().unwrap_or_default();
-    let why = Interruption::new("Paused", "paused on request: `warpyard resume` lets it go on");
+    let why = Interruption::new("Paused", "paused on request: `warpyard resume` continues it");
     waits_for_next(run, old, &why, RunPhase::Paused, now)
 }
 
@@ -73,7 +76,7 @@ pub fn acknowledged(run: &Run) -> RunStatus {
     status
 }
 
-/// The status while the API server does not let us create the children, for a reason that may pass.
+/// The status while the API server refuses to create the children, for a reason that may pass.
 pub fn cannot_create(run: &Run, message: String) -> RunStatus {
     RunStatus {
         reason: Some("CannotCreate".to_owned()),
@@ -82,10 +85,10 @@ pub fn cannot_create(run: &Run, message: String) -> RunStatus {
     }
 }
 
-/// The status of an attempt that goes on.
+/// The status of a running attempt.
 pub fn follow(sight: Sight<'_>, now: Timestamp) -> RunStatus {
     let old = sight.run.status.clone().unwrap_or_default();
-    let members = current_members(sight);
+    let members = sight.current_members();
     let counts = count(sight, &members);
     let phase = match counts {
         MemberCounts { waiting: 1.., .. } => RunPhase::Pending,
@@ -104,6 +107,7 @@ pub fn follow(sight: Sight<'_>, now: Timestamp) -> RunStatus {
     };
     let observed = vec![scheduled, unfinished()];
     let (reason, message) = why.unzip();
+    let is_lost = reason.as_deref() == Some(MEMBER_LOST);
     let mut attempts = old.attempts.clone();
     if let Some(attempt) = attempts.last_mut() {
         attempt.started_at = attempts::started_at(sight).map(Time);
@@ -116,6 +120,7 @@ pub fn follow(sight: Sight<'_>, now: Timestamp) -> RunStatus {
         message,
         attempts,
         members: counts,
+        lost_member: is_lost.then(|| lost_member(sight, &members)).flatten(),
         started_at: started_at(sight, &old),
         finished_at: None,
         conditions: merge(sight.run, &old, observed, now),
@@ -161,7 +166,7 @@ fn over(sight: Sight<'_>, status: RunStatus, ending: &Ending, phase: RunPhase, n
     }
 }
 
-/// Between two attempts: it holds nothing.
+/// The status between two attempts, when the Run holds nothing.
 fn waits_for_next(
     run: &Run,
     status: RunStatus,
@@ -183,22 +188,9 @@ fn waits_for_next(
     }
 }
 
-/// Whether a failed Run's pods are needed to say what happened, and none of those seen can.
+/// Whether pods are needed to explain a failed Run, and none of the seen ones can.
 pub fn lacks_evidence(sight: Sight<'_>, conclusion: &Conclusion) -> bool {
     matches!(conclusion, Conclusion::Failed { .. }) && first_failure(sight).is_none()
-}
-
-/// The newest pod of each index, of the recorded Job only: an older one was replaced.
-fn current_members<'a>(sight: Sight<'a>) -> BTreeMap<u32, &'a Member> {
-    let mut members: BTreeMap<u32, &'a Member> = BTreeMap::new();
-    for pod in sight.own_pods() {
-        let newest = members.entry(pod.index).or_insert(pod);
-        // Ties are broken by name.
-        if (pod.created, &pod.pod) > (newest.created, &newest.pod) {
-            *newest = pod;
-        }
-    }
-    members
 }
 
 fn count(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> MemberCounts {
@@ -212,7 +204,7 @@ fn count(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> MemberCounts {
             Some(pod) if pod.phase == PodPhase::Pending && pod.node.is_some() => &mut counts.starting,
             // Once the others are being ended, a member without a pod is one of those.
             None if is_ending(sight) && was_placed(sight.run) => &mut counts.failed,
-            // No pod yet, no node yet, or lost and about to be replaced.
+            // It has no pod yet, or no node yet, or it was lost and is about to be replaced.
             _ => &mut counts.waiting,
         };
         *slot += 1;
@@ -220,7 +212,7 @@ fn count(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> MemberCounts {
     counts
 }
 
-/// Members of a Run that is over: each ended well, ended otherwise, or never got going.
+/// Members of a Run that is over: each succeeded, failed, or never started.
 fn final_counts(sight: Sight<'_>, old: &RunStatus) -> MemberCounts {
     let members = sight.members();
     match sight.job {
@@ -229,7 +221,7 @@ fn final_counts(sight: Sight<'_>, old: &RunStatus) -> MemberCounts {
             MemberCounts { succeeded, failed: job.failed.min(members - succeeded), ..MemberCounts::default() }
         }
         job => {
-            let last = if job.is_some() { count(sight, &current_members(sight)) } else { old.members };
+            let last = if job.is_some() { count(sight, &sight.current_members()) } else { old.members };
             MemberCounts {
                 succeeded: last.succeeded,
                 failed: last.failed + last.running,
@@ -239,7 +231,7 @@ fn final_counts(sight: Sight<'_>, old: &RunStatus) -> MemberCounts {
     }
 }
 
-/// Word and sentence of an attempt that goes on; `None` while all is well.
+/// The reason and sentence of a running attempt; `None` while all is well.
 fn why(sight: Sight<'_>, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> Option<(String, String)> {
     if sight.run.spec.stop {
         return Some(("Stopping".to_owned(), "waits for its pods to end".to_owned()));
@@ -256,12 +248,12 @@ fn why(sight: Sight<'_>, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> O
     match phase {
         RunPhase::Pending if was_placed(sight.run) => Some((MEMBER_LOST.to_owned(), lost(sight, members))),
         RunPhase::Pending => waiting(sight, members),
-        RunPhase::Starting => members.values().find_map(|member| member.trouble()),
+        RunPhase::Starting => starting::trouble(sight),
         _ => None,
     }
 }
 
-/// The scheduler's words on why it took the run's pods away, from the first of them on until all have a node again.
+/// The scheduler's reason for evicting the run's pods, from the first of them until all have a node again.
 fn taken_away(run: &Run, members: &BTreeMap<u32, &Member>, phase: RunPhase) -> Option<(String, String)> {
     let told = members.values().find_map(|member| {
         let word = match member.disruption.as_deref()? {
@@ -291,11 +283,11 @@ fn waiting(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> Option<(String
     Some((reason.code.clone(), without_numbers(reason)))
 }
 
-/// The scheduler's numbers change with nearly every placement: copied, each change of them would cost another write.
-/// They stay where they are, in `status.waiting`.
+/// The sentence without its numbers, which change with nearly every placement: each change would cost another
+/// write. They stay in `status.waiting`.
 fn without_numbers(reason: &Reason) -> String {
     if reason.never {
-        // It has none, and only the user can change it.
+        // This reason has no numbers, and only the user can change it.
         return reason.message.clone();
     }
     let queue = reason.queue.as_ref().map(|queue| format!("queue {queue}"));
@@ -304,12 +296,17 @@ fn without_numbers(reason: &Reason) -> String {
     format!("waits: {}{about}; `warpyard why` has the numbers", reason.code)
 }
 
-fn lost(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> String {
+/// The first member that waits for a node, though it had one.
+fn lost_member(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> Option<u32> {
     let is_waiting = |index: &u32| match members.get(index) {
         None => !sight.job.is_some_and(|job| job.has_completed(*index)),
         Some(pod) => pod.disruption.is_some() || (pod.phase == PodPhase::Pending && pod.node.is_none()),
     };
-    let Some(index) = (0..sight.members()).find(is_waiting) else {
+    (0..sight.members()).find(is_waiting)
+}
+
+fn lost(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> String {
+    let Some(index) = lost_member(sight, members) else {
         return "a member was lost and is being replaced".to_owned();
     };
     let evidence = sight.own_pods().filter(|pod| pod.index == index).find_map(|pod| {
@@ -324,19 +321,19 @@ fn lost(sight: Sight<'_>, members: &BTreeMap<u32, &Member>) -> String {
     format!("member {index}{} was lost: its replacement waits for a node", evidence.unwrap_or_default())
 }
 
-/// What was said while the lost pod could still be seen.
+/// The sentence that was written while the lost pod could still be seen.
 fn known_loss(run: &Run, index: u32) -> Option<String> {
     let status = run.status.as_ref().filter(|status| status.reason.as_deref() == Some(MEMBER_LOST))?;
-    status.message.clone().filter(|message| message.starts_with(&format!("member {index} ")))
+    status.message.clone().filter(|_| status.lost_member == Some(index))
 }
 
-/// Whether members are being ended, because one failed, because they were told to leave, or because the user asked.
+/// Whether members are being ended: one failed, they were told to leave, or the user stopped the Run.
 fn is_ending(sight: Sight<'_>) -> bool {
     let failing = sight.job.is_some_and(|job| job.failing_since.is_some());
     sight.run.spec.stop || sight.is_told() || failing || sight.own_pods().any(Member::failed_itself)
 }
 
-/// The earliest start ever seen: a replaced member does not move it.
+/// The earliest start ever seen: a replaced member does not change it.
 fn started_at(sight: Sight<'_>, old: &RunStatus) -> Option<Time> {
     let seen = sight.own_pods().filter_map(|pod| pod.started_at).min();
     let known = old.started_at.as_ref().map(|time| time.0);

@@ -4,13 +4,15 @@ use api_types::names::RUN_FINALIZER;
 use api_types::run::Attempt;
 use api_types::{Run, RunSpec, RunStatus};
 use jiff::Timestamp;
+use slim_objects::SlimWaiting;
 
 use super::job::JobFacts;
 use super::member::{Exit, Member, PodPhase};
 use super::sight::World;
+use super::stuck::Stuck;
 use crate::nodes::{NodeFacts, NodesByName};
 
-/// A Run of four members with eight GPUs each, as the API server has it before anything was done.
+/// A new Run of four members with eight GPUs each.
 pub fn run() -> Run {
     let spec = RunSpec {
         members: 4,
@@ -41,7 +43,7 @@ pub fn attempted(job_uid: Option<&str>) -> Run {
     run
 }
 
-/// The Run's Job, at work.
+/// The Run's running Job.
 pub fn job() -> JobFacts {
     JobFacts {
         uid: "job-uid".to_owned(),
@@ -80,16 +82,26 @@ pub fn starting(index: u32) -> Member {
     Member { node: Some(format!("node-{index}")), bound_at: Some(at(5)), ..waiting(index) }
 }
 
+/// What a kubelet says about a container that does not start.
+pub fn waits(reason: &str, message: &str) -> Stuck {
+    let (reason, message) = (Some(reason.to_owned()), Some(message.to_owned()));
+    Stuck::of(&SlimWaiting { reason, message }).expect("it is trouble")
+}
+
 /// A member's pod that runs since second `10 + index`.
 pub fn running(index: u32) -> Member {
     Member { phase: PodPhase::Running, started_at: Some(at(10 + i64::from(index))), ..starting(index) }
 }
 
-/// A member's pod that exited with this code, then.
+/// A member's pod that exited with this code at this second.
 pub fn exited(index: u32, code: i32, seconds: i64) -> Member {
     let reason = Some(if code == 0 { "Completed" } else { "Error" }.to_owned());
     let phase = if code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
-    Member { phase, exit: Some(Exit { code, reason, at: Some(at(seconds)) }), ..running(index) }
+    Member {
+        phase,
+        exit: Some(Exit { code, reason, at: Some(at(seconds)), exhausted: None }),
+        ..running(index)
+    }
 }
 
 /// A world without nodes, at second 100.
@@ -100,7 +112,7 @@ pub fn world() -> World<'static> {
 /// No node at all.
 pub static NO_NODES: &NodesByName = &NodesByName::new();
 
-/// Nodes of these facts by name.
+/// Nodes with these facts, by name.
 pub fn nodes<const N: usize>(facts: [(&str, NodeFacts); N]) -> NodesByName {
     facts.into_iter().map(|(name, facts)| (name.to_owned(), facts)).collect()
 }

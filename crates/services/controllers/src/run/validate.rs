@@ -1,23 +1,24 @@
-//! What a schema cannot say about a Run; past this point a Run is a [`ValidatedRun`] and [`super::build`] cannot fail.
+//! Checks that a schema cannot make; after them a Run is a [`ValidatedRun`], for which [`super::build`] cannot
+//! fail.
 //!
-//! Everything else (quantities, image, label characters) is judged by the API server when the Job is created: it
-//! knows the rules better, and its refusal ends the Run with its own words.
+//! The API server checks everything else (quantities, image, label characters) when the Job is created. It
+//! knows the rules better, and its refusal ends the Run with its own message.
 
-use api_types::names::{RESERVED_ANNOTATION_PREFIX, RESERVED_VARIABLE_PREFIX, SUBMITTED_BY_ANNOTATION};
+use api_types::names::{RESERVED_ANNOTATION_PREFIX, RESERVED_VARIABLE_PREFIX};
 use api_types::{Run, RunSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 
-/// A Run that can be built: its name makes valid host names, and nothing in it contradicts what we set ourselves.
+/// A Run that can be built: its name makes valid host names, and nothing in it contradicts our own settings.
 #[derive(Debug, Clone)]
 pub struct ValidatedRun {
     /// The Run's name.
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// What children say about their owner.
+    /// The owner reference of its children.
     pub owner: OwnerReference,
-    /// Who submitted it; an admission policy saw that it is true.
+    /// The user who submitted it; an admission policy has checked it.
     pub submitted_by: Option<String>,
     /// The checked specification.
     pub spec: RunSpec,
@@ -40,13 +41,13 @@ pub enum Invalid {
         prefix = RESERVED_VARIABLE_PREFIX
     )]
     Environment(String),
-    /// The object lacks what the API server always sets.
+    /// The object lacks a field that the API server always sets.
     #[error("the object has no {0}")]
     Incomplete(&'static str),
 }
 
 impl Invalid {
-    /// The CamelCase word of the Run's status.
+    /// The CamelCase reason for the Run's status.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Name(_) => "InvalidName",
@@ -74,11 +75,12 @@ pub fn validate(run: &Run) -> Result<ValidatedRun, Invalid> {
     if let Some(variable) = run.spec.env.iter().find(|v| v.name.starts_with(RESERVED_VARIABLE_PREFIX)) {
         return Err(Invalid::Environment(variable.name.clone()));
     }
-    let submitted_by = run.annotations().get(SUBMITTED_BY_ANNOTATION).cloned();
+    let submitted_by = run.submitted_by().map(str::to_owned);
     Ok(ValidatedRun { name, namespace, owner, submitted_by, spec: run.spec.clone() })
 }
 
-/// Whether `<name>-<attempt>` is a name for a Service (RFC 1035 label). The length is bounded by the Run's own rule.
+/// Whether `<name>-<attempt>` is a valid name of a Service (RFC 1035 label). The Run's own rule bounds its
+/// length.
 fn is_host_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && !name.ends_with('-')

@@ -1,22 +1,22 @@
-//! The volumes of a member, and where they go.
+//! The volumes of a member, and their mounts.
 
 use api_types::names::CHECKPOINT_VOLUME;
 use k8s_openapi::api::core::v1::{
     EmptyDirVolumeSource, PersistentVolumeClaimVolumeSource, Volume, VolumeMount,
 };
 
-use super::build::Blueprint;
+use super::blueprint::Blueprint;
 
-/// Where a member finds the Run's checkpoints.
+/// The folder with the Run's checkpoints, in a member.
 pub(super) const CHECKPOINT_DIRECTORY: &str = "/warpyard/checkpoints";
 
-/// Each volume with its place in the container.
+/// Each volume with its mount.
 pub(super) fn of(it: &Blueprint<'_>) -> Vec<(Volume, VolumeMount)> {
     let reports = it.around.reporting.as_ref().map(super::reporting::Reporting::volume);
     std::iter::once(shared_memory()).chain(checkpoints(it)).chain(reports).collect()
 }
 
-/// The runtime's 64 MiB of shared memory are too little for data loaders and NCCL.
+/// Shared memory: the runtime's 64 MiB are too little for data loaders and NCCL.
 fn shared_memory() -> (Volume, VolumeMount) {
     let source =
         EmptyDirVolumeSource { medium: Some("Memory".to_owned()), ..EmptyDirVolumeSource::default() };
@@ -24,7 +24,7 @@ fn shared_memory() -> (Volume, VolumeMount) {
     (volume, mount("shm", "/dev/shm"))
 }
 
-/// A folder of the Run's own, also when another Run of the same name was there before.
+/// A folder of this Run's own, even if there was another Run of the same name before.
 fn checkpoints(it: &Blueprint<'_>) -> Option<(Volume, VolumeMount)> {
     let claim_name = it.run.spec.checkpoint.as_ref()?.claim.clone();
     let volume = Volume {

@@ -4,25 +4,25 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, Said, Words};
-use crate::finding::{Fault, Origin, Remedy, View};
+use super::words::{Condition, Said, Words};
+use crate::finding::{GpuFault, Origin, Remedy, View};
 
 /// The most faults that the Node lists: some 100 bytes each, far below the 256 KiB that annotations may have.
 const TOLD_MAX: usize = 32;
 
-/// What the Node remembers of the faults that were told, in an annotation.
+/// The annotation on the Node, with the faults that were reported.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Record {
-    /// The machine's life in which they came. All is forgotten with the next one.
+    /// The boot in which they came. The next boot clears everything.
     boot: String,
-    /// How far the kernel log was told.
+    /// The last record of the kernel log that was reported.
     #[serde(skip_serializing_if = "is_zero")]
     kernel_log: u64,
-    /// The faults for which the taint is there.
+    /// The faults behind the taint.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     open: Vec<Told>,
-    /// States that DCGM still showed after somebody had removed the taint: they are not told again.
+    /// States that DCGM still showed after the taint was removed: they are not reported again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dismissed: Vec<String>,
 }
@@ -36,7 +36,7 @@ struct Told {
     dcgm: bool,
 }
 
-/// [`Remedy`] as the annotation and the taint spell it.
+/// [`Remedy`] as written in the annotation and the taint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Help {
@@ -45,14 +45,14 @@ enum Help {
     Inspect,
 }
 
-/// What is to be said about GPUs; nothing if that is not known yet.
+/// The words about GPUs; `None` if nothing is known yet.
 ///
 /// ```text
-///              fault that was not told yet             taint removed by somebody, or
-///   no taint ─────────────────────────────► gpu-sick ───────────────────────────────────────────────► no taint
-///                                                      another boot, all sources answer, no fault
+///                  new fault               taint removed from outside, or
+///   no taint ─────────────────► gpu-sick ─────────────────────────────────────────────► no taint
+///                                          another boot, all sources answer, no fault
 /// ```
-pub(super) fn words(said: Said, view: &View<Fault>, boot: &str, has_gpus: bool) -> Option<Words> {
+pub(super) fn words(said: Said, view: &View<GpuFault>, boot: &str, has_gpus: bool) -> Option<Words> {
     let before = said.annotation.and_then(|text| serde_json::from_str::<Record>(text).ok());
     let knows_enough = !view.found.is_empty() || view.complete && !said.is_by_others();
     let mut record = match before {
@@ -70,7 +70,7 @@ pub(super) fn words(said: Said, view: &View<Fault>, boot: &str, has_gpus: bool) 
         taint: worst.map(taint_value),
         condition: match worst {
             Some(worst) => Some(sick(worst, &record.open)),
-            // A machine without GPUs says nothing about them, unless it has to take something back.
+            // A machine without GPUs has no words about them, unless it has to take some back.
             None if is_empty && !has_gpus && said.annotation.is_none() => None,
             None => Some(well(is_empty)),
         },
@@ -79,17 +79,17 @@ pub(super) fn words(said: Said, view: &View<Fault>, boot: &str, has_gpus: bool) 
 }
 
 impl Record {
-    /// Somebody removed the taint: what it stood for is done.
+    /// The taint was removed from outside: its faults are handled.
     fn dismiss(&mut self) {
         let closed = std::mem::take(&mut self.open);
         self.dismissed.extend(closed.iter().filter(|told| told.dcgm).map(Told::name));
     }
 
-    fn take_in(&mut self, view: &View<Fault>) {
+    fn take_in(&mut self, view: &View<GpuFault>) {
         let shown: Vec<String> =
             view.found.iter().filter(|it| it.origin == Origin::Dcgm).map(|it| Told::new(it).name()).collect();
         if view.complete {
-            // A state that went and comes again is a new one.
+            // A state that vanished and comes again is a new fault.
             self.dismissed.retain(|name| shown.contains(name));
         }
         let told_up_to = self.kernel_log;
@@ -102,7 +102,7 @@ impl Record {
                 }
                 Origin::Dcgm => !self.dismissed.contains(&told.name()),
             };
-            // Both sources tell the same fault in the same words.
+            // Both sources describe the same fault in the same words.
             if let Some(open) = self.open.iter_mut().find(|it| it.name() == told.name()) {
                 open.dcgm |= told.dcgm;
                 open.help = open.help.max(told.help);
@@ -114,7 +114,7 @@ impl Record {
 }
 
 impl Told {
-    fn new(fault: &Fault) -> Self {
+    fn new(fault: &GpuFault) -> Self {
         let help = match fault.remedy {
             Remedy::ResetGpu => Help::ResetGpu,
             Remedy::RestartNode => Help::RestartNode,
@@ -124,7 +124,7 @@ impl Told {
         Self { gpu: fault.gpu.clone(), what: fault.what.clone(), help, dcgm }
     }
 
-    /// What makes it the same fault as another.
+    /// The identity of a fault.
     fn name(&self) -> String {
         format!("{}: {}", self.gpu, self.what)
     }

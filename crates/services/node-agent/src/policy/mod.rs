@@ -1,7 +1,8 @@
-//! From what was found, and what the Node says now, to what the Node shall say. Pure: the time is an argument.
+//! Decides changes to the Node from the findings and from the Node as it is. Pure: the time is an argument.
 
 mod gpu;
 mod notice;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -13,26 +14,28 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::finding::{Fault, Notice, View};
+use self::words::{Condition, Said, Words};
+use crate::finding::{GpuFault, Notice, View};
 
-/// Nothing new comes to a machine in trouble. What runs there is stopped by those who can save its work first.
+/// A machine in trouble takes no new pods. The controllers stop the running ones, after they have saved.
 const EFFECT: &str = "NoSchedule";
 
-/// Everything that is known of the machine. What is not watched is `None`, and what the Node says about it is left alone.
+/// Everything known about the machine. A field that is not watched is `None`, and its words on the Node stay as
+/// they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// What the cloud announced.
+    /// The notices of the cloud.
     pub notices: Option<View<Notice>>,
-    /// What ails the GPUs.
-    pub faults: Option<View<Fault>>,
-    /// The machine's life, from one boot to the next.
+    /// The faults of GPUs.
+    pub faults: Option<View<GpuFault>>,
+    /// The id of the machine's boot.
     pub boot: String,
 }
 
-/// What is to be changed on the Node; nothing that stays as it is.
+/// The changes to make on the Node.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Change {
-    /// All taints, those of others among them.
+pub struct NodePatch {
+    /// All taints, including those of others.
     pub taints: Option<Vec<Taint>>,
     /// Annotations to set, or to remove.
     pub annotations: BTreeMap<&'static str, Option<String>>,
@@ -40,43 +43,14 @@ pub struct Change {
     pub conditions: Vec<NodeCondition>,
 }
 
-impl Change {
-    /// Whether the Node says all that it should.
+impl NodePatch {
+    /// Whether nothing is to be changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What is to be said about one topic.
-#[derive(Debug, PartialEq, Eq)]
-struct Words {
-    taint: Option<&'static str>,
-    annotation: Option<String>,
-    condition: Option<Condition>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Condition {
-    status: &'static str,
-    reason: &'static str,
-    message: String,
-}
-
-/// What the Node says now about one topic.
-#[derive(Clone, Copy)]
-struct Said<'a> {
-    taint: Option<&'a str>,
-    annotation: Option<&'a str>,
-}
-
-impl Said<'_> {
-    /// Whether somebody else put the taint there: we never do without the annotation.
-    fn is_by_others(&self) -> bool {
-        self.taint.is_some() && self.annotation.is_none()
-    }
-}
-
-/// One thing that a Node tells by a taint, an annotation and a condition.
+/// A topic that a Node shows by a taint, an annotation and a condition.
 struct Topic {
     taint: &'static str,
     annotation: &'static str,
@@ -88,9 +62,10 @@ const LEAVING: Topic =
 const GPU: Topic =
     Topic { taint: GPU_SICK_TAINT, annotation: GPU_FAULTS_ANNOTATION, condition: GPU_HEALTHY_CONDITION };
 
-/// What to change on the Node. A machine leaves for maintenance from `lead` before it begins.
-pub fn decide(node: &Node, seen: &Seen, lead: SignedDuration, now: Timestamp) -> Change {
-    let mut change = Change::default();
+/// Decides what to change on the Node. A machine counts as leaving for maintenance from `lead` before it
+/// begins.
+pub fn decide(node: &Node, seen: &Seen, lead: SignedDuration, now: Timestamp) -> NodePatch {
+    let mut change = NodePatch::default();
     if let Some(view) = &seen.notices
         && let Some(words) = notice::words(LEAVING.said(node), view, lead, now)
     {
@@ -114,13 +89,13 @@ impl Topic {
         }
     }
 
-    /// With another effect it is somebody else's.
+    /// A taint with another effect is not ours.
     fn is_ours(&self, taint: &Taint) -> bool {
         taint.key == self.taint && taint.effect == EFFECT
     }
 
-    /// Adds what differs from what the Node says.
-    fn put(&self, node: &Node, words: Words, now: Timestamp, change: &mut Change) {
+    /// Adds the differences between the words and the Node.
+    fn put(&self, node: &Node, words: Words, now: Timestamp, change: &mut NodePatch) {
         let said = self.said(node);
         if said.taint != words.taint {
             let before = change.taints.as_deref().unwrap_or(taints(node));
@@ -151,7 +126,7 @@ impl Topic {
         });
     }
 
-    /// The same taints but for ours, in their order.
+    /// The taints with ours replaced, in their order.
     fn with_taint(&self, before: &[Taint], value: Option<&str>) -> Vec<Taint> {
         let mut taints: Vec<_> = before.iter().filter(|taint| !self.is_ours(taint)).cloned().collect();
         taints.extend(value.map(|value| Taint {

@@ -2,10 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Condition, Said, Words};
+use super::words::{Condition, Said, Words};
 use crate::finding::{Due, Notice, NoticeKind, View};
 
-/// What is to be said about notices; nothing if that is not known yet.
+/// The words about notices; `None` if nothing is known yet.
 ///
 /// ```text
 ///             notice is due within the lead              notice withdrawn, all sources answer
@@ -53,7 +53,8 @@ pub(super) fn words(said: Said, view: &View<Notice>, lead: SignedDuration, now: 
     Some(Words { taint: None, annotation: None, condition: Some(condition) })
 }
 
-/// A notice without a time is counted from when it was first told, which the Node remembers when the agent is restarted.
+/// The deadline of a notice. Without a time it counts from the first report, which the Node keeps over restarts
+/// of the agent.
 fn deadline(notice: &Notice, said: Said, now: Timestamp) -> Timestamp {
     match notice.due {
         Due::At(at) => at,
@@ -63,7 +64,7 @@ fn deadline(notice: &Notice, said: Said, now: Timestamp) -> Timestamp {
             // Whole seconds, as the clouds themselves write.
             let seconds = now.as_second().saturating_add(time.as_secs());
             let latest = Timestamp::from_second(seconds).unwrap_or(now);
-            // What was told may have been another notice, of a later time.
+            // The reported notice may have been another one with a later time.
             told.map_or(latest, |told: Timestamp| told.min(latest))
         }
     }

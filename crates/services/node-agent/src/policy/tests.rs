@@ -1,4 +1,4 @@
-//! What the Node shall say, by cases and by laws.
+//! The decisions about the Node, by cases and by laws.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn now() -> Timestamp {
     at("2026-11-16T12:00:00Z")
 }
 
-/// A Node with eight GPUs and somebody else's taint, annotation and condition.
+/// A Node with eight GPUs and a foreign taint, annotation and condition.
 fn node() -> Node {
     serde_json::from_value(serde_json::json!({
         "metadata": { "name": "node-0", "resourceVersion": "1", "annotations": { "example.com/of": "others" } },
@@ -30,7 +30,7 @@ fn node() -> Node {
 }
 
 /// The Node as it is after the change, as the API server merges it.
-fn after(mut node: Node, change: Change) -> Node {
+fn after(mut node: Node, change: NodePatch) -> Node {
     if let Some(taints) = change.taints {
         node.spec.get_or_insert_default().taints = Some(taints);
     }
@@ -69,7 +69,7 @@ fn notices(found: Vec<Notice>) -> Seen {
     Seen { notices: Some(View { found, complete: true }), boot: BOOT.into(), ..Seen::default() }
 }
 
-fn faults(found: Vec<Fault>) -> Seen {
+fn faults(found: Vec<GpuFault>) -> Seen {
     Seen { faults: Some(View { found, complete: true }), boot: BOOT.into(), ..Seen::default() }
 }
 
@@ -77,14 +77,14 @@ fn notice(kind: NoticeKind, due: Due) -> Notice {
     Notice { kind, due, what: "AWS: something".into() }
 }
 
-fn fault(remedy: Remedy, origin: Origin) -> Fault {
-    Fault { gpu: "0000:cb:00".into(), what: "Xid 79, GPU has fallen off the bus".into(), remedy, origin }
+fn fault(remedy: Remedy, origin: Origin) -> GpuFault {
+    GpuFault { gpu: "0000:cb:00".into(), what: "Xid 79, GPU has fallen off the bus".into(), remedy, origin }
 }
 
 fn told(node: Node, seen: &Seen, now: Timestamp) -> Node {
     let change = decide(&node, seen, LEAD, now);
     let node = after(node, change);
-    assert_eq!(decide(&node, seen, LEAD, now), Change::default(), "what is said is not said again");
+    assert_eq!(decide(&node, seen, LEAD, now), NodePatch::default(), "what is said is not said again");
     node
 }
 
@@ -186,7 +186,7 @@ fn a_sick_gpu_taints_by_what_helps_the_most() {
         (vec![Remedy::RestartNode, Remedy::ResetGpu], "restart-node", "False NodeNeedsRestart"),
         (vec![Remedy::Inspect, Remedy::RestartNode], "inspect", "False GpuNeedsInspection"),
     ] {
-        let found = (1..).zip(remedies).map(|(number, remedy)| Fault {
+        let found = (1..).zip(remedies).map(|(number, remedy)| GpuFault {
             what: format!("Xid {number}"),
             ..fault(remedy, Origin::KernelLog(number))
         });
@@ -282,7 +282,7 @@ fn a_machine_without_gpus_says_nothing_about_them() {
 
 #[test]
 fn a_node_with_many_faults_lists_a_bounded_number() {
-    let many = (0..1_000).map(|number| Fault {
+    let many = (0..1_000).map(|number| GpuFault {
         gpu: format!("{number}"),
         ..fault(Remedy::ResetGpu, Origin::KernelLog(number))
     });
@@ -325,7 +325,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
     })
 }
 
-/// What is not the agent's.
+/// Everything that is not the agent's.
 fn of_others(node: &Node) -> (Vec<Taint>, BTreeMap<String, String>, Vec<NodeCondition>) {
     let topics = [&LEAVING, &GPU];
     let mut annotations = node.metadata.annotations.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Endpoints that are asked over HTTP.
+//! Polls endpoints over HTTP.
 
 use std::time::Duration;
 
@@ -9,23 +9,24 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
-use super::{Found, Report, Source};
+use super::report::{Found, Report};
 use crate::finding::Notice;
 use crate::http::Http;
 use crate::metrics::Metrics;
+use crate::source::Source;
 use crate::source::{self, aws, azure, dcgm, gcp};
 
 const AWS_TOKEN: &str = "/latest/api/token";
 const AWS_TOKEN_HEADER: HeaderName = HeaderName::from_static("x-aws-ec2-metadata-token");
 const AWS_TOKEN_TTL_HEADER: HeaderName = HeaderName::from_static("x-aws-ec2-metadata-token-ttl-seconds");
-/// The longest that there is, six hours: a token is fetched anew when it is refused.
+/// The longest lifetime, six hours: a token is fetched anew when it is refused.
 const AWS_TOKEN_TTL_SECONDS: HeaderValue = HeaderValue::from_static("21600");
 const GCP_HEADER: (HeaderName, HeaderValue) =
     (HeaderName::from_static("metadata-flavor"), HeaderValue::from_static("Google"));
 const AZURE_HEADER: (HeaderName, HeaderValue) =
     (HeaderName::from_static("metadata"), HeaderValue::from_static("true"));
 
-/// Where to ask and how to read the answer.
+/// An endpoint, and how to read its answer.
 pub(super) struct Endpoint {
     http: Http,
     kind: Kind,
@@ -118,8 +119,8 @@ async fn ask_aws(
     Ok(answer)
 }
 
-/// Asks again and again. An endpoint that fails is asked as often as one that answers: it is on this machine, and what it says
-/// next may be the notice. Only the log gets rarer.
+/// Polls for ever. An endpoint that fails is polled as often as one that answers: it is on this machine, and
+/// its next answer may be the notice. Only the log lines get rarer.
 pub(super) async fn watch(
     source: Source,
     mut endpoint: Endpoint,

@@ -1,4 +1,4 @@
-//! Reading the kernel log as it grows.
+//! Reads the kernel log as it grows.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -11,21 +11,22 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::{Found, Report, Source};
+use super::report::{Found, Report};
 use crate::metrics::Metrics;
+use crate::source::Source;
 use crate::source::kmsg::{Log, Xid};
 use crate::xid;
 
-/// From one look for new records to the next.
+/// Time between two looks for new records.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// From one try to open it to the next.
+/// Time between two tries to open it.
 const OPEN_EVERY: Duration = Duration::from_secs(5);
-/// The device wants room for a whole record, and gives one at a time.
+/// The device needs a buffer for a whole record, and returns one at a time.
 const RECORD_BYTES_MAX: usize = 8 * 1024;
-/// Records read in one go before others get their turn.
+/// Records read in one go before other tasks get their turn.
 const READS_MAX: usize = 1_024;
 
-/// Reads it for ever. It is read from its beginning, which is that of the boot or as far back as the kernel remembers.
+/// Reads it for ever, from its beginning: since the boot, or as far back as the kernel keeps it.
 pub(super) async fn watch(path: PathBuf, reports: mpsc::Sender<Report>, metrics: Metrics) {
     let mut failures = 0_u64;
     loop {
@@ -50,7 +51,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)
 }
 
-/// Reports until it cannot be read, or nobody listens any more.
+/// Reports until it cannot be read, or the receiver is gone.
 async fn follow(mut file: File, reports: &mpsc::Sender<Report>, metrics: &Metrics) -> io::Result<()> {
     let mut log = Log::default();
     let mut last = None;
@@ -72,7 +73,7 @@ async fn follow(mut file: File, reports: &mpsc::Sender<Report>, metrics: &Metric
     }
 }
 
-/// Reads what is there, and whether that was all.
+/// Reads the present records; returns whether that was all.
 fn read(file: &mut File, log: &mut Log, metrics: &Metrics) -> io::Result<bool> {
     let mut buffer = [0; RECORD_BYTES_MAX];
     for _ in 0..READS_MAX {
@@ -80,7 +81,8 @@ fn read(file: &mut File, log: &mut Log, metrics: &Metrics) -> io::Result<bool> {
             Ok(0) => return Ok(true),
             Ok(count) => log.read(&buffer[..count]).iter().for_each(|xid| tell(xid, metrics)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
-            // The kernel has overwritten what we had not read yet; the next read goes on with the oldest record there is.
+            // The kernel has overwritten records that we had not read yet; the next read goes on with the
+            // oldest one left.
             Err(error) if [ErrorKind::BrokenPipe, ErrorKind::Interrupted].contains(&error.kind()) => {}
             Err(error) => return Err(error),
         }

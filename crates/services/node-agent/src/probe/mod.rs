@@ -1,8 +1,9 @@
-//! Asking the sources again and again. What a source found is reported when it changes; while a source gives no answer, what it
-//! found last stands.
+//! Polls the sources. A source's findings are reported when they change; while it does not answer, its last
+//! findings stay valid.
 
 mod endpoint;
 mod kernel_log;
+mod report;
 #[cfg(test)]
 mod tests;
 
@@ -15,54 +16,18 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::args::{Args, Cloud};
-use crate::finding::{Fault, Notice, View};
+use crate::finding::View;
 use crate::http::{self, Http, METADATA_BYTES_MAX, METRICS_BYTES_MAX};
 use crate::metrics::Metrics;
 use crate::policy::Seen;
+pub use crate::source::Source;
 use endpoint::Endpoint;
+pub use report::{Found, Report};
 
 /// Reports that wait to be read. There are at most four sources, each of which reports once per poll.
 const REPORTS_MAX: usize = 64;
 
-/// The sources there are.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prometheus_client::encoding::EncodeLabelValue,
-)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Source {
-    AwsSpot,
-    AwsRebalance,
-    AwsScheduled,
-    GcpPreempted,
-    GcpMaintenance,
-    Azure,
-    KernelLog,
-    Dcgm,
-}
-
-impl Source {
-    fn is_of_gpus(self) -> bool {
-        matches!(self, Self::KernelLog | Self::Dcgm)
-    }
-}
-
-/// All that a source finds now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// The cloud's.
-    Notices(Vec<Notice>),
-    /// The GPUs'.
-    Faults(Vec<Fault>),
-}
-
-/// A source that has something else to say than before.
-#[derive(Debug)]
-pub struct Report {
-    source: Source,
-    found: Found,
-}
-
-/// What every source said last.
+/// The last findings of every source.
 #[derive(Debug)]
 pub struct Reports {
     last: BTreeMap<Source, Option<Found>>,
@@ -70,17 +35,17 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Nothing was said yet.
+    /// No findings yet.
     pub fn new(sources: &[Source], boot: &str) -> Self {
         Self { last: sources.iter().map(|source| (*source, None)).collect(), boot: boot.to_owned() }
     }
 
-    /// Takes in what a source says.
+    /// Takes in a source's report.
     pub fn take_in(&mut self, report: Report) {
         self.last.insert(report.source, Some(report.found));
     }
 
-    /// What is known from all of them.
+    /// Everything known from all sources.
     pub fn seen(&self) -> Seen {
         let mut seen = Seen { boot: self.boot.clone(), ..Seen::default() };
         for (source, found) in &self.last {
@@ -103,14 +68,14 @@ impl Reports {
     }
 }
 
-/// What is to be watched.
+/// The sources to watch.
 pub struct Probes {
     endpoints: Vec<(Source, Endpoint, Duration)>,
     kernel_log: Option<PathBuf>,
 }
 
 impl Probes {
-    /// By the arguments.
+    /// Makes the probes that the arguments ask for.
     pub fn new(args: &Args) -> Result<Self, http::Error> {
         let at = |url: &Url, bytes_max| Http::new(url.clone(), args.poll_timeout, bytes_max);
         let metadata = at(&args.metadata_url, METADATA_BYTES_MAX)?;
@@ -134,7 +99,7 @@ impl Probes {
         endpoints.chain(self.kernel_log.as_ref().map(|_| Source::KernelLog)).collect()
     }
 
-    /// Starts to watch them, for as long as the set is kept.
+    /// Starts the watches; they last as long as the set.
     pub fn start(self, metrics: &Metrics) -> (JoinSet<()>, mpsc::Receiver<Report>) {
         let (reports, receiver) = mpsc::channel(REPORTS_MAX);
         let mut tasks = JoinSet::new();

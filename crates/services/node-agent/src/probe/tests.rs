@@ -16,7 +16,7 @@ use crate::finding::{NoticeKind, Origin};
 
 const BOUND: Duration = Duration::from_secs(20);
 
-/// Answers by path, and what was asked.
+/// Answers by path, and the requests that came.
 #[derive(Clone, Default)]
 struct Server {
     answers: Arc<Mutex<BTreeMap<String, (u16, String)>>>,
@@ -37,7 +37,7 @@ impl Server {
         self.answers.lock().unwrap().insert(path.to_owned(), (status, body.into()));
     }
 
-    /// Waits until a path was asked for so many times more.
+    /// Waits until a path was requested this many more times.
     async fn asked_again(&self, path: &str, times: usize) {
         let count = || self.asked.lock().unwrap().iter().filter(|(asked, _)| asked == path).count();
         let before = count();

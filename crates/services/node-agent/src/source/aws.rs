@@ -1,6 +1,6 @@
 //! Amazon EC2's instance metadata: interruption of a spot instance, rebalance recommendation, scheduled events.
 //!
-//! The first two answer 404 while there is nothing to say, which the caller gives as `None`.
+//! The first two answer 404 without an event, which the caller passes as `None`.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -40,7 +40,7 @@ struct Event {
     state: String,
 }
 
-/// Reads what [`SPOT`] answers.
+/// Reads the answer of [`SPOT`].
 pub fn spot(body: Option<&[u8]>) -> Result<Vec<Notice>, Error> {
     let Some(body) = body else { return Ok(Vec::new()) };
     let what = "the spot instance action";
@@ -50,7 +50,7 @@ pub fn spot(body: Option<&[u8]>) -> Result<Vec<Notice>, Error> {
     Ok(vec![Notice { kind: NoticeKind::Spot, due: Due::At(time), what }])
 }
 
-/// Reads what [`REBALANCE`] answers.
+/// Reads the answer of [`REBALANCE`].
 pub fn rebalance(body: Option<&[u8]>) -> Result<Vec<Notice>, Error> {
     let Some(body) = body else { return Ok(Vec::new()) };
     let what = "the rebalance recommendation";
@@ -60,7 +60,7 @@ pub fn rebalance(body: Option<&[u8]>) -> Result<Vec<Notice>, Error> {
     Ok(vec![Notice { kind: NoticeKind::Advice, due: Due::At(notice_time), what }])
 }
 
-/// Reads what [`SCHEDULED`] answers. Events that are over stay in it for a week, with another state.
+/// Reads the answer of [`SCHEDULED`]. Events that are over stay in it for a week, with another state.
 pub fn scheduled(body: Option<&[u8]>) -> Result<Vec<Notice>, Error> {
     let Some(body) = body else { return Ok(Vec::new()) };
     let what = "the scheduled events";

@@ -31,7 +31,7 @@ struct Event {
     description: String,
 }
 
-/// Reads what [`NAME`] answers.
+/// Reads the answer of [`NAME`].
 pub fn name(body: &[u8]) -> Result<String, Error> {
     let name = str::from_utf8(body).map(str::trim).unwrap_or_default();
     let is_name = !name.is_empty()
@@ -40,7 +40,7 @@ pub fn name(body: &[u8]) -> Result<String, Error> {
     if is_name { Ok(name.to_owned()) } else { Err(Error::Value { what: "the machine's name" }) }
 }
 
-/// Reads what [`EVENTS`] answers, for the machine of this name.
+/// Reads the answer of [`EVENTS`], for the machine of this name.
 pub fn events(body: &[u8], machine: &str) -> Result<Vec<Notice>, Error> {
     let what = "the scheduled events";
     let Document { events } = serde_json::from_slice(body).map_err(|source| Error::Json { what, source })?;
@@ -52,7 +52,7 @@ pub fn events(body: &[u8], machine: &str) -> Result<Vec<Notice>, Error> {
             "Preempt" => NoticeKind::Spot,
             // A pause of some seconds; memory, files and connections stay.
             "Freeze" => NoticeKind::Advice,
-            // Reboot, Redeploy, Terminate, and what may come to be.
+            // Reboot, Redeploy, Terminate, and future types.
             _ => NoticeKind::Maintenance,
         };
         let due = if event.not_before.trim().is_empty() {

@@ -1,31 +1,31 @@
 //! The metrics of NVIDIA's DCGM exporter, in Prometheus' text format: Xids, uncorrected memory errors, failed row remapping.
 //!
-//! These are states and not events: an Xid stays until the exporter is restarted, also when the GPU is well again
-//! (NVIDIA/dcgm-exporter issue 500). The policy therefore acts once on each.
+//! These are states, not events: an Xid stays until the exporter is restarted, even if the GPU is healthy again
+//! (NVIDIA/dcgm-exporter issue 500). So the policy acts only once on each.
 
 use std::collections::BTreeSet;
 
-use crate::finding::{Fault, Origin, Remedy, line};
+use crate::finding::{GpuFault, Origin, Remedy, line};
 use crate::xid;
 
 /// The last Xid of each GPU, 0 for none.
 const LAST_XID: &str = "DCGM_FI_DEV_XID_ERRORS";
-/// How often each Xid came in a window of time.
+/// How often each Xid came within a time window.
 const XID_COUNT: &str = "DCGM_EXP_XID_ERRORS_COUNT";
-/// Counters that are 0 on a well GPU, with what helps and what they mean.
+/// Counters that are 0 on a healthy GPU, with the remedy and their meaning.
 const COUNTERS: [(&str, Remedy, &str); 2] = [
     ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Remedy::ResetGpu, "double-bit ECC errors since its last reset"),
     ("DCGM_FI_DEV_ROW_REMAP_FAILURE", Remedy::Inspect, "memory row remapping failed"),
 ];
-/// DCGM's "not known" begins here (`DCGM_INT32_BLANK`): no count is as high, and no code.
+/// DCGM's values for "not known" begin here (`DCGM_INT32_BLANK`); no count and no code is as high.
 const BLANK: f64 = 2_147_483_632.0;
 /// The most faults of one answer: 16 GPUs with 16 each.
 const FAULTS_MAX: usize = 256;
 
 /// Reads the text.
-pub fn faults(body: &[u8]) -> Vec<Fault> {
+pub fn faults(body: &[u8]) -> Vec<GpuFault> {
     let text = String::from_utf8_lossy(body);
-    let found: BTreeSet<Fault> =
+    let found: BTreeSet<GpuFault> =
         text.lines().filter_map(sample).filter_map(|sample| fault(&sample)).collect();
     found.into_iter().take(FAULTS_MAX).collect()
 }
@@ -50,7 +50,7 @@ impl Sample<'_> {
     }
 }
 
-fn fault(sample: &Sample) -> Option<Fault> {
+fn fault(sample: &Sample) -> Option<GpuFault> {
     if !(sample.value > 0.0 && sample.value < BLANK) {
         return None;
     }
@@ -62,7 +62,7 @@ fn fault(sample: &Sample) -> Option<Fault> {
             (*remedy, (*what).to_owned())
         }
     };
-    Some(Fault { gpu: sample.gpu(), what, remedy, origin: Origin::Dcgm })
+    Some(GpuFault { gpu: sample.gpu(), what, remedy, origin: Origin::Dcgm })
 }
 
 fn by_xid(code: &str, message: Option<&str>) -> Option<(Remedy, String)> {

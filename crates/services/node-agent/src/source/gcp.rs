@@ -7,15 +7,16 @@ use crate::finding::{Due, Notice, NoticeKind};
 
 /// Where preemption is announced.
 pub const PREEMPTED: &str = "/computeMetadata/v1/instance/preempted";
-/// Where maintenance is announced. A machine that does not ask is not told ahead.
+/// Where maintenance is announced, but only to machines that ask.
 pub const MAINTENANCE: &str = "/computeMetadata/v1/instance/maintenance-event";
 
 /// From the notice of a preemption to the power off.
 const PREEMPTED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
-/// From the notice of maintenance to its start. Machines with GPUs may be told an hour ahead, which the notice does not say.
+/// From the notice of maintenance to its start. Machines with GPUs may get it an hour ahead, but the notice
+/// does not say so.
 const MAINTENANCE_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
-/// Reads what [`PREEMPTED`] answers.
+/// Reads the answer of [`PREEMPTED`].
 pub fn preempted(body: &[u8]) -> Result<Vec<Notice>, Error> {
     match body.trim_ascii() {
         b"FALSE" => Ok(Vec::new()),
@@ -28,7 +29,7 @@ pub fn preempted(body: &[u8]) -> Result<Vec<Notice>, Error> {
     }
 }
 
-/// Reads what [`MAINTENANCE`] answers. A live migration pauses the machine for less than a second.
+/// Reads the answer of [`MAINTENANCE`]. A live migration pauses the machine for less than a second.
 pub fn maintenance(body: &[u8]) -> Result<Vec<Notice>, Error> {
     let (kind, what) = match body.trim_ascii() {
         b"NONE" => return Ok(Vec::new()),

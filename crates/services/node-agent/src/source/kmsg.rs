@@ -1,9 +1,10 @@
-//! The kernel log, as `/dev/kmsg` gives it: `<priority>,<sequence>,<microseconds>,<flags>;<message>`, a line for each record, and
-//! further lines that begin with a blank and belong to it.
+//! The kernel log, in the format of `/dev/kmsg`: a line
+//! `<priority>,<sequence>,<microseconds>,<flags>;<message>` for each record, followed by its further lines,
+//! which begin with a blank.
 
 use std::collections::BTreeMap;
 
-use crate::finding::{Fault, Origin, line};
+use crate::finding::{GpuFault, Origin, line};
 use crate::source::dcgm::pci_address;
 use crate::xid;
 
@@ -21,13 +22,14 @@ pub struct Xid {
     pub gpu: String,
     /// The code.
     pub code: u32,
-    /// What follows the code.
+    /// The text after the code.
     pub message: String,
 }
 
 /// Reads one line: an Xid, or `None` for anything else.
 ///
-/// Only records of the kernel itself count. What processes write to the log has another facility, which they cannot choose.
+/// Only records of the kernel itself count. Records that processes write have another facility, which they
+/// cannot choose.
 pub fn xid(text: &str) -> Option<Xid> {
     let (head, message) = text.split_once(';')?;
     let mut fields = head.split(',');
@@ -49,18 +51,18 @@ pub fn xid(text: &str) -> Option<Xid> {
     })
 }
 
-/// The kernel log as far as it was read.
+/// The part of the kernel log that was read.
 #[derive(Debug, Default)]
 pub struct Log {
     unfinished: Vec<u8>,
-    /// Whether the line that is being read was found to be too long, and is passed over.
+    /// Whether the present line is too long and is skipped.
     skips: bool,
     /// The last record of each GPU and code that needs help.
-    faults: BTreeMap<(String, u32), Fault>,
+    faults: BTreeMap<(String, u32), GpuFault>,
 }
 
 impl Log {
-    /// Takes what was read, which may end within a line, and returns the Xids in it.
+    /// Takes in bytes, which may end within a line, and returns the Xids in them.
     pub fn read(&mut self, bytes: &[u8]) -> Vec<Xid> {
         let mut xids = Vec::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -84,7 +86,7 @@ impl Log {
     }
 
     /// The faults that were found so far.
-    pub fn faults(&self) -> Vec<Fault> {
+    pub fn faults(&self) -> Vec<GpuFault> {
         self.faults.values().cloned().collect()
     }
 
@@ -94,7 +96,7 @@ impl Log {
         if self.faults.len() < FAULTS_MAX || self.faults.contains_key(&key) {
             let what = format!("Xid {}, {about}", xid.code);
             let origin = Origin::KernelLog(xid.sequence);
-            self.faults.insert(key, Fault { gpu: xid.gpu.clone(), what, remedy, origin });
+            self.faults.insert(key, GpuFault { gpu: xid.gpu.clone(), what, remedy, origin });
         }
     }
 }
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_a_process_writes_to_the_log_is_not_believed() {
-        // Facility 1, "user", which the kernel puts on whatever comes from outside.
+        // Facility 1, "user", which the kernel sets on all records from outside.
         assert_eq!(
             xid("11,1207,5140900,-;NVRM: Xid (PCI:0000:cb:00): 79, GPU has fallen off the bus."),
             None
@@ -154,7 +156,7 @@ mod tests {
         assert_eq!(log.read(PAGE_FAULT.as_bytes()).len(), 1);
         assert_eq!(log.faults(), []);
         log.read(FALLEN.as_bytes());
-        let expected = Fault {
+        let expected = GpuFault {
             gpu: "0000:cb:00".into(),
             what: "Xid 79, GPU has fallen off the bus".into(),
             remedy: Remedy::RestartNode,

@@ -1,4 +1,4 @@
-//! The sources of findings, each a pure reading of what its endpoint or file gave.
+//! The sources of findings: each parses the content of its endpoint or file. Pure.
 
 pub mod aws;
 pub mod azure;
@@ -9,13 +9,35 @@ pub mod kmsg;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-/// The most events of one document that are read. A machine has one or two.
+/// The most events that are read from one document. A machine has one or two.
 pub(crate) const EVENTS_MAX: usize = 64;
+
+/// The sources.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prometheus_client::encoding::EncodeLabelValue,
+)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Source {
+    AwsSpot,
+    AwsRebalance,
+    AwsScheduled,
+    GcpPreempted,
+    GcpMaintenance,
+    Azure,
+    KernelLog,
+    Dcgm,
+}
+
+impl Source {
+    pub(crate) fn is_of_gpus(self) -> bool {
+        matches!(self, Self::KernelLog | Self::Dcgm)
+    }
+}
 
 /// Why an answer could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is no such document.
+    /// The document is malformed.
     #[error("cannot read {what}")]
     Json {
         /// What it should be.
@@ -23,16 +45,16 @@ pub enum Error {
         /// Where it differs.
         source: serde_json::Error,
     },
-    /// A time in it is written in another way.
+    /// A time in it has another format.
     #[error("cannot read the time in {what}")]
     Time {
         /// The document.
         what: &'static str,
-        /// What is wrong with it.
+        /// The error.
         source: jiff::Error,
     },
-    /// It is none of the values that are documented.
-    #[error("{what} is neither of its documented values")]
+    /// The value is not a documented one.
+    #[error("{what} has no documented value")]
     Value {
         /// What it should be.
         what: &'static str,

@@ -1,9 +1,9 @@
 //! Gangs that seem to miss members, and when to ask the API server about them. Pods that ended are not watched, so a member
 //! that ended before the rest of its gang was bound (a crash interrupted the start) looks like one that was never created,
-//! and a gang of which all but a few members have ended looks like one that is bound in part. The API server is asked
-//! (`crate::ended`) after a wait in which members that are being created have appeared. No gang is asked about again before
-//! there is an answer, so that there are never more questions than gangs. A gang that waits though members of it ended is
-//! asked about again and again: they may be made anew after all.
+//! and a gang of which all but a few members have ended looks like one that is bound in part. We ask the API
+//! server (`crate::ended`) after a wait in which members that are being created appear. There is one open
+//! question per gang at most. If members of a waiting gang have ended, we ask about it again and again, because
+//! its Job may still create them anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,29 +15,29 @@ use tokio::time::Instant;
 use super::unwinding::is_in_part;
 use crate::ended::Ended;
 
-/// A Job creates its pods within seconds; only then is it worth asking.
+/// A Job creates its pods within seconds; before that a question would be in vain.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A gang that really misses members is asked about so seldom that it does not matter.
+/// For a gang that really misses members: rare enough to cost nothing.
 const ASK_AGAIN: Duration = Duration::from_mins(1);
 
-/// When to ask about which gang.
+/// The gangs to ask about, and when.
 #[derive(Debug, Default)]
 pub struct Absent {
-    /// Holds no gang that does not wait.
+    /// Only gangs that wait.
     due: BTreeMap<GangKey, Instant>,
     /// Gangs that were asked about, until the answer comes.
     asked: BTreeSet<GangKey>,
 }
 
 impl Absent {
-    /// Takes in which gangs wait after a plan.
+    /// Notes the gangs that wait after a plan.
     pub fn planned(&mut self, state: &ClusterState, waiting: &[WaitingGang], now: Instant) {
-        // What an answer said of members that ended may be over.
+        // The last answer about ended members may be out of date.
         let in_doubt = |gang: &Gang| gang.ended() > 0 || is_in_part(state, gang);
         self.update(waiting, |gang| state.gang(gang).is_some_and(in_doubt), now);
     }
 
-    /// The same, with which of them are in doubt though no member seems to be missing.
+    /// The same, with a function that says which gangs are in doubt although no member seems to be missing.
     fn update(&mut self, waiting: &[WaitingGang], is_in_doubt: impl Fn(&GangKey) -> bool, now: Instant) {
         let is_missing = |reason: &WaitReason| matches!(reason, WaitReason::MembersMissing { .. });
         let asked = waiting.iter().filter(|it| it.reasons.iter().any(is_missing) || is_in_doubt(&it.gang));
@@ -64,9 +64,9 @@ impl Absent {
         due
     }
 
-    /// A question was answered. An answer takes the place of the one before: members that had ended may have been made anew.
-    /// But pods that ended are deleted some day, and then nobody can find them: the count sinks only as far as members are there
-    /// instead.
+    /// A question was answered. It replaces the answer before: members that had ended may have been made anew.
+    /// But ended pods are deleted some day and then cannot be found, so the count sinks only as far as living
+    /// members take their place.
     pub fn answered(&mut self, state: &mut ClusterState, Ended { gang: key, members }: &Ended) {
         self.asked.remove(key);
         let (Some(members), Some(gang)) = (*members, state.gang(key)) else { return };

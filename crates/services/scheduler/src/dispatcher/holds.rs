@@ -1,11 +1,11 @@
-//! Which Holds the API server has, so that each is deleted when it has served.
+//! The Holds that the API server has, so that each is deleted when it has served.
 //!
 //! ```text
 //!   written ─► victims leave ─► the gang lands ─► all its pods are bound ─► served: deleted
 //!      └── expired, given up, or the gang is gone ─────────────────────────► deleted; a victim that was not told yet stays
 //! ```
 //!
-//! What is held, and for whom, is in the state.
+//! The state has what is held, and for which gang.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use cluster_model::{ClusterState, GangKey, PodKey};
 #[derive(Debug, Default)]
 pub(super) struct HoldBook {
     written: BTreeSet<GangKey>,
-    /// Gangs that were placed where they were held, and how many of their pods are not bound yet.
+    /// Gangs that were placed on their held nodes, and how many of their pods are not bound yet.
     landing: BTreeMap<GangKey, usize>,
     /// Those pods.
     unbound: BTreeMap<PodKey, GangKey>,
@@ -36,7 +36,8 @@ impl HoldBook {
         }
     }
 
-    /// A gang is placed: its Hold stays until it is bound, so that nobody takes its room if we die before.
+    /// A gang is placed. Its Hold stays until all its pods are bound, so that no other gang takes its nodes if
+    /// this process dies before.
     fn lands(&mut self, placement: &GangPlacement) {
         if !self.written.contains(&placement.gang) {
             return;
@@ -59,7 +60,7 @@ impl HoldBook {
         }
     }
 
-    /// Deletes Holds that have served: nothing is held for the gang any more, and it does not land.
+    /// Deletes Holds that have served: nothing is held for the gang any more, and it is not landing.
     pub fn clear_served(&mut self, state: &ClusterState) -> Vec<Effect> {
         let is_served =
             |gang: &GangKey| state.held_members(gang).next().is_none() && !self.landing.contains_key(gang);
@@ -71,25 +72,26 @@ impl HoldBook {
     }
 }
 
-/// It is known how the eviction of a victim for its claimant ended. One that leaves is seen in the watch.
+/// Handles the report on a victim's eviction for its claimant. A victim that leaves is seen in the watch.
 pub(super) fn settle_claim(
     state: &mut ClusterState,
     gang: &GangKey,
     claimant: &GangKey,
     outcome: EvictOutcome,
 ) {
-    // It says nothing about one that gives way for somebody else by now.
+    // The report does not apply if the victim gives way for another claimant by now.
     if state.gang(gang).and_then(|known| known.claimant()) != Some(claimant) {
         return;
     }
     match outcome {
         EvictOutcome::Leaves | EvictOutcome::Fenced => {}
         EvictOutcome::Spared | EvictOutcome::Started => state.spare(gang),
-        // It stays, and may be asked for others. Its claimant looks elsewhere at once, and does not ask it again.
+        // It stays, and may be evicted for others. Its claimant looks elsewhere at once, and does not evict it
+        // again.
         EvictOutcome::Refused => {
             state.stop_leaving(gang);
             state.release(claimant);
-            // Where it was to be moved to.
+            // The nodes to which it was to move.
             state.release(gang);
         }
     }
@@ -99,9 +101,9 @@ pub(super) fn settle_claim(
 mod tests {
     use std::time::Duration;
 
-    use cluster_apply::{BindReport, EvictOutcome, EvictReport, Outcome};
+    use cluster_apply::{BindOutcome, BindReport, EvictOutcome, EvictReport};
     use cluster_model::plan::{Departure, EvictCause, EvictRequest, EvictionRule, Hold, MemberPlacement};
-    use cluster_model::{Change, GangKey, Node, Pod, PodKey};
+    use cluster_model::{ClusterChange, GangKey, Node, Pod, PodKey};
     use jiff::Timestamp;
     use tokio::time::Instant;
 
@@ -112,13 +114,13 @@ mod tests {
         GangKey::new("ns", name)
     }
 
-    /// A victim that gives way for a claimant, for which room is held.
+    /// A victim that gives way for a claimant, for which nodes are held.
     fn preempting() -> Dispatcher {
         let pod = |name: &str| Pod::new(PodKey::new("ns", name, name), key(name));
         let mut dispatcher = dispatcher();
-        dispatcher.state.apply(Change::Node(Node::new("node")));
-        dispatcher.state.apply(Change::Pod(Pod { node: Some("node".into()), ..pod("victim") }));
-        dispatcher.state.apply(Change::Pod(pod("claimant")));
+        dispatcher.state.apply(ClusterChange::Node(Node::new("node")));
+        dispatcher.state.apply(ClusterChange::Pod(Pod { node: Some("node".into()), ..pod("victim") }));
+        dispatcher.state.apply(ClusterChange::Pod(pod("claimant")));
         dispatcher.state.mark_leaving(&key("victim"), &Departure::For(key("claimant")));
         let member = MemberPlacement {
             pod: PodKey::new("ns", "claimant", "claimant"),
@@ -130,7 +132,7 @@ mod tests {
         dispatcher
     }
 
-    /// How the eviction of the victim ended, that was to leave for somebody, or to be unwound.
+    /// A report on the eviction of the victim, for a claimant or to unwind it.
     fn report(claimant: Option<&str>, outcome: EvictOutcome) -> EvictReport {
         let cause = match claimant {
             Some(claimant) => {
@@ -182,7 +184,7 @@ mod tests {
         let (mut dispatcher, gang) = (dispatcher_of_a_gang_in_part(), pair());
         let pod = PodKey::new("ns", "rest", "rest");
         dispatcher.state.assume(&pod, &"node".into()).expect("it waits");
-        let outcome = Outcome::Refused("no".to_owned());
+        let outcome = BindOutcome::Refused("no".to_owned());
         dispatcher.settle_bind(BindReport { pod, node: "node".into(), outcome, took: Duration::ZERO });
         dispatcher.unwind(Instant::now());
         let due = dispatcher.unwinding.next().expect("it is in part");

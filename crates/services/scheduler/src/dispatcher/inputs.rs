@@ -1,4 +1,4 @@
-//! What the dispatcher waits for, and in which order it takes it.
+//! The inputs that the dispatcher waits for, and their order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use crate::ended::Ended;
 use crate::machines::Decided;
 use crate::tell::desk::Desk;
 
-/// While inputs are gathered they are taken in at once, after a pause of this long: a thread that wakes for each of a thousand
-/// binds in a second spends more on waking than on taking in. Long lists fill the channels in some 100 ms.
+/// The pause between two looks while inputs are gathered. A thread that wakes for each of a thousand binds in a
+/// second spends more time on waking than on the inputs. Long lists fill the channels in about 100 ms.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Where inputs come from.
 pub struct Inputs {
     /// The watches.
     pub watches: mpsc::Receiver<Message>,
-    /// What the leader before left, once.
+    /// The state that the former leader left; sent once.
     pub taken_over: mpsc::Receiver<TakenOver>,
     /// How binds ended.
     pub binds: mpsc::UnboundedReceiver<BindReport>,
     /// How evictions ended.
     pub evictions: mpsc::UnboundedReceiver<EvictReport>,
-    /// Members of gangs that ended, for who asked.
+    /// Answers about members of gangs that ended.
     pub answers: mpsc::UnboundedReceiver<Ended>,
-    /// What is to be done about machines.
+    /// Decisions about machines.
     pub decided: mpsc::Receiver<Decided>,
-    /// Where somebody may ask for a plan of now.
+    /// Where requests for a new plan arrive.
     pub desk: Arc<Desk>,
     /// Ends the loop.
     pub stop: CancellationToken,
@@ -53,7 +53,8 @@ pub(super) enum Input {
 }
 
 impl Inputs {
-    /// The next input, or that the deadline has come. While gathering, nothing at hand means a pause before the next look.
+    /// The next input, or that the deadline has come. While gathering, it pauses before the next look if
+    /// nothing is ready.
     pub(super) async fn next(&mut self, deadline: Option<Instant>, is_gathering: bool) -> Input {
         if is_gathering {
             let now = Instant::now();
@@ -61,12 +62,12 @@ impl Inputs {
             if is_due {
                 return Input::Timer;
             }
-            // Without a budget, which would look like nothing once in 128 inputs.
+            // Without tokio's budget, which would look like an empty channel once in 128 inputs.
             if let Some(input) = tokio::task::unconstrained(self.wait(None)).now_or_never() {
                 return input;
             }
             let pause = now + PAUSE;
-            // A pause until the deadline would keep what comes meanwhile from the plan.
+            // A pause until the deadline would keep inputs that come meanwhile out of the plan.
             if deadline.is_none_or(|deadline| pause < deadline) {
                 tokio::time::sleep_until(pause).await;
             }
@@ -82,7 +83,7 @@ impl Inputs {
             }
         };
         tokio::select! {
-            // In this order: an end is not delayed by changes, and neither is a plan that is due.
+            // In this order: changes delay neither the end nor a plan that is due.
             biased;
             () = self.stop.cancelled() => Input::Stop,
             () = timer => Input::Timer,

@@ -1,4 +1,4 @@
-//! Whether enough is known to plan: every kind is listed, and everything that the leader before wrote has been seen.
+//! Whether enough is known to plan: every kind is listed, and all writes of the former leader have been seen.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use cluster_model::plan::HoldRecord;
 use cluster_model::{QueueName, SavedAccounts};
 use cluster_watch::Kind;
 
-/// What the leader before left, listed when it could not write any more.
+/// The state that the former leader left, listed when it could not write any more.
 #[derive(Debug, Default)]
 pub struct TakenOver {
-    /// A version of pods after all that it wrote: nothing is planned before pods are known so far.
+    /// A version of pods after all its writes: nothing is planned before pods are known up to this version.
     pub pods_as_of: u64,
-    /// Runs that it said wait; taken back unless the first plan says so too.
+    /// Runs that it marked as waiting; the mark is removed unless the first plan agrees.
     pub runs: Vec<Target>,
-    /// Room that it kept.
+    /// The holds that it kept.
     pub holds: Vec<HoldRecord>,
-    /// What queues had used and saved.
+    /// What queues had used and banked.
     pub accounts: Vec<(QueueName, SavedAccounts)>,
 }
 
@@ -24,11 +24,11 @@ pub struct TakenOver {
 #[derive(Debug, Default)]
 pub(super) struct Knowledge {
     synced: BTreeSet<Kind>,
-    /// How far pods are known.
+    /// Up to which version pods are known.
     pods_as_of: u64,
-    /// What the leader before left, until it is taken up.
+    /// The state that the former leader left, until it is taken up.
     left: Option<TakenOver>,
-    /// How far pods must be known.
+    /// Up to which version pods must be known.
     pods_needed: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Knowledge {
         self.pods_as_of = self.pods_as_of.max(version);
     }
 
-    /// Nobody else writes any more.
+    /// No other process writes any more.
     pub fn taken_over(&mut self, left: TakenOver) {
         self.pods_needed = Some(left.pods_as_of);
         self.left = Some(left);
@@ -55,7 +55,7 @@ impl Knowledge {
             && self.pods_needed.is_some_and(|version| version <= self.pods_as_of)
     }
 
-    /// What the leader before left; once.
+    /// Takes the state that the former leader left; once.
     pub fn take_left(&mut self) -> TakenOver {
         self.left.take().unwrap_or_default()
     }

@@ -1,11 +1,11 @@
-//! How far the watch is behind: from the answer to a bind to the pod on its node.
+//! The lag of the watch: from the answer to a bind until the watch shows the pod on its node.
 
 use std::collections::HashMap;
 
-use cluster_model::{Change, PodKey};
+use cluster_model::{ClusterChange, PodKey};
 use tokio::time::Instant;
 
-/// Binds of which the watch has not told yet. As many as are under way, unless the watch is broken.
+/// Binds that the watch has not shown yet. Unless the watch is broken, there are only as many as are under way.
 const AWAITED_MAX: usize = 16_384;
 
 /// Pods that were bound and not yet seen on their node.
@@ -23,11 +23,11 @@ impl Lag {
         self.bound.insert(pod.clone(), now);
     }
 
-    /// The pod, and the seconds that it took, if the change is what was awaited.
-    pub fn seen<'a>(&mut self, change: &'a Change, now: Instant) -> Option<(&'a PodKey, f64)> {
+    /// The pod and the lag in seconds, if this change was awaited.
+    pub fn seen<'a>(&mut self, change: &'a ClusterChange, now: Instant) -> Option<(&'a PodKey, f64)> {
         let pod = match change {
-            Change::Pod(pod) if pod.node.is_some() => &pod.key,
-            Change::PodGone(pod) => return self.bound.remove(pod).and(None),
+            ClusterChange::Pod(pod) if pod.node.is_some() => &pod.key,
+            ClusterChange::PodGone(pod) => return self.bound.remove(pod).and(None),
             _ => return None,
         };
         self.bound.remove(pod).map(|bound| (pod, (now - bound).as_secs_f64()))
@@ -38,7 +38,7 @@ impl Lag {
 mod tests {
     use std::time::Duration;
 
-    use cluster_model::{Change, GangKey, Pod, PodKey};
+    use cluster_model::{ClusterChange, GangKey, Pod, PodKey};
     use tokio::time::Instant;
 
     use super::Lag;
@@ -48,7 +48,10 @@ mod tests {
         let (mut lag, now) = (Lag::default(), Instant::now());
         let key = PodKey::new("ns", "p", "u");
         let pod = |node: Option<&str>| {
-            Change::Pod(Pod { node: node.map(Into::into), ..Pod::new(key.clone(), GangKey::new("ns", "p")) })
+            ClusterChange::Pod(Pod {
+                node: node.map(Into::into),
+                ..Pod::new(key.clone(), GangKey::new("ns", "p"))
+            })
         };
         lag.bound(&key, now);
         let later = now + Duration::from_millis(250);
@@ -56,7 +59,7 @@ mod tests {
         assert_eq!(lag.seen(&pod(Some("n")), later), Some((&key, 0.25)));
         assert_eq!(lag.seen(&pod(Some("n")), later), None, "once");
         lag.bound(&key, now);
-        assert_eq!(lag.seen(&Change::PodGone(key.clone()), later), None);
+        assert_eq!(lag.seen(&ClusterChange::PodGone(key.clone()), later), None);
         assert_eq!(lag.seen(&pod(Some("n")), later), None, "it was gone");
     }
 }

@@ -1,35 +1,37 @@
-//! Taints that evict, and were lifted a moment ago: they count a little longer.
+//! Lifted taints: a taint that evicts counts for a moment longer than it lasts.
 //!
-//! Kubernetes' own eviction by taints learns of a lifted taint by itself. If it hears of a pod there first, it deletes that pod at
-//! once, and does not look again. Karpenter's machines have such a taint until they are registered, and a gang that waits for
-//! them is bound within milliseconds: in a busy cluster one machine in hundreds lost its pod that way.
+//! Kubernetes' taint eviction watches nodes and pods separately. If it sees a new pod on a node before it sees
+//! that the taint is lifted, it deletes the pod at once. Karpenter's machines have such a taint until they are
+//! registered, and a waiting gang is bound to them within milliseconds. In a busy cluster one machine in
+//! hundreds lost its pod that way.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster_model::{Change, ClusterState, Node, NodeName, Taint, TaintEffect};
+use cluster_model::{ClusterChange, ClusterState, Node, NodeName, Taint, TaintEffect};
 use tokio::time::Instant;
 
-/// For how long: many times what Kubernetes takes to hear of it, and little beside the boot of a machine.
+/// For how long: many times what Kubernetes takes to see the change, and little compared to the boot of a
+/// machine.
 const COUNTS_FOR: Duration = Duration::from_secs(2);
-/// Every pod tolerates these for some minutes, so nobody is deleted for their sake so soon.
+/// Every pod tolerates these for some minutes, so no pod is deleted for them this soon.
 const TOLERATED_BY_ALL: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// See the module.
+/// The taints that still count after they were lifted.
 #[derive(Debug, Default)]
 pub(super) struct Lifted {
     /// Taints that evict, by node, as they were last seen.
     seen: BTreeMap<NodeName, Vec<Taint>>,
-    /// Those that still count, and until when.
+    /// Lifted taints that still count, and until when.
     counting: BTreeMap<NodeName, Vec<(Taint, Instant)>>,
 }
 
 impl Lifted {
-    /// A change as it is to be applied.
-    pub fn adapt(&mut self, change: &mut Change, now: Instant) {
+    /// Changes a cluster change into the one to apply.
+    pub fn adapt(&mut self, change: &mut ClusterChange, now: Instant) {
         match change {
-            Change::Node(node) => self.see(node, now),
-            Change::NodeGone(node) => {
+            ClusterChange::Node(node) => self.see(node, now),
+            ClusterChange::NodeGone(node) => {
                 self.seen.remove(node);
                 self.counting.remove(node);
             }
@@ -53,22 +55,22 @@ impl Lifted {
         }
     }
 
-    /// When the next one counts no more.
+    /// When the next taint stops counting.
     pub fn next(&self) -> Option<Instant> {
         self.counting.values().flatten().map(|(_, until)| *until).min()
     }
 
-    /// Takes taints off that have counted for long enough.
+    /// Removes taints that have counted for long enough.
     pub fn clear(&mut self, state: &mut ClusterState, now: Instant) {
         for (name, taints) in self.take_due(now) {
             if let Some(mut node) = state.node_object(&name).cloned() {
                 node.taints.retain(|taint| !taints.contains(taint));
-                state.apply(Change::Node(node));
+                state.apply(ClusterChange::Node(node));
             }
         }
     }
 
-    /// Those that count no more, by node.
+    /// The taints that stop counting, by node.
     fn take_due(&mut self, now: Instant) -> BTreeMap<NodeName, Vec<Taint>> {
         let mut due: BTreeMap<NodeName, Vec<Taint>> = BTreeMap::new();
         self.counting.retain(|node, counting| {
@@ -89,7 +91,7 @@ fn evicts(taint: &Taint) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use cluster_model::{Change, Node, Taint, TaintEffect};
+    use cluster_model::{ClusterChange, Node, Taint, TaintEffect};
     use tokio::time::Instant;
 
     use crate::dispatcher::Dispatcher;
@@ -101,7 +103,7 @@ mod tests {
 
     fn see(dispatcher: &mut Dispatcher, taints: &[&Taint]) {
         let taints = taints.iter().map(|&taint| taint.clone()).collect();
-        dispatcher.apply(Change::Node(Node { taints, ..Node::new("node") }));
+        dispatcher.apply(ClusterChange::Node(Node { taints, ..Node::new("node") }));
     }
 
     fn keys(dispatcher: &Dispatcher) -> Vec<String> {
@@ -140,7 +142,7 @@ mod tests {
         }
         assert_eq!((keys(&dispatcher), dispatcher.lifted.next()), (vec!["unregistered".to_owned()], None));
         see(&mut dispatcher, &[]);
-        dispatcher.apply(Change::NodeGone("node".into()));
+        dispatcher.apply(ClusterChange::NodeGone("node".into()));
         see(&mut dispatcher, &[]);
         assert_eq!(keys(&dispatcher), [""; 0]);
     }

@@ -1,5 +1,5 @@
-//! Machines that are bought for gangs, as the loop knows them: kept for their gang until it has started, and closed before
-//! they go. Who leaves them for others: `moves.rs`.
+//! Machines that are bought for gangs, as the loop knows them: kept for their gang until it has started, and
+//! closed before they go. `moves.rs` has the gangs that leave them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,59 +11,63 @@ use capacity::claim::{Launch, LaunchKey};
 use capacity::idle::is_empty;
 use capacity::launches::{nodes_by_launch, waits_for_machines};
 use capacity::reserve;
-use cluster_model::plan::{WaitReason, WaitingGang};
-use cluster_model::{Change, ClusterState, Gang, GangKey, Node, NodeName, Pod};
+use cluster_apply::{Target, Value};
+use cluster_model::plan::{Nature, WaitReason, WaitingGang};
+use cluster_model::{ClusterChange, ClusterState, Gang, GangKey, Node, NodeName, Pod};
 use serde_json::{Value as Json, json};
 use tracing::debug;
 
-use super::outbox::{Effect, MachineEffect};
-use crate::machines::Decided;
+use super::outbox::{DispatcherEffect, MachineEffect, Notice};
+use crate::explain;
+use crate::machines::guard::queue_bounds;
+use crate::machines::{Decided, Order};
 
-/// What is remembered of them.
+/// The loop's memory of bought machines.
 #[derive(Debug, Default)]
 pub(super) struct Machines {
-    /// Whether anybody buys.
+    /// Whether machines are bought at all.
     are_bought: bool,
-    /// Nodes that are kept, by the mark of the gang that they are kept for.
+    /// Nodes that are kept for a gang, by the gang's mark.
     kept: BTreeMap<Arc<str>, BTreeSet<NodeName>>,
-    /// Nodes that go: nobody is placed on them any more. With each, whether it would take pods else, as it was last seen.
+    /// Nodes that go: no pod is placed on them any more. With each, whether it would otherwise take pods, as
+    /// last seen.
     pub(super) closing: BTreeMap<NodeName, bool>,
-    /// Launches that were given up, by their names: what becomes a node of them goes as well.
+    /// Launches that were given up, by name: their later nodes go as well.
     given_up: BTreeSet<String>,
-    /// Gangs that were told to move, and the nodes that are closed for it, until it is known what became of it.
+    /// Gangs that were told to move, with the nodes that are closed for it, until the outcome is known.
     pub(super) moving: BTreeMap<GangKey, Vec<NodeName>>,
-    /// What was decided last about gangs that wait for nodes.
+    /// The last decision about each gang that waits for nodes.
     said: BTreeMap<GangKey, Said>,
     /// How many gangs waited in the last plan.
     waiting: usize,
 }
 
-/// What is decided about a gang that waits for nodes.
+/// A decision about a gang that waits for nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     /// Machines of its own are on their way, or none are bought.
     Reason(WaitReason),
-    /// A pool may buy a machine for it: that is what Karpenter takes `Unschedulable` for.
+    /// A pool may buy a machine for it: Karpenter buys for the reason `Unschedulable`.
     FromPool,
 }
 
 impl Machines {
-    /// Nothing is known yet; whether machines are bought at all.
+    /// Nothing is known yet. `are_bought` says whether machines are bought at all.
     pub fn new(are_bought: bool) -> Self {
         Self { are_bought, ..Self::default() }
     }
 
-    /// Applies a change of the watches as it is meant: nodes that go take no pods, and the gang that a machine was bought for
-    /// tolerates its taint.
-    pub fn apply(&mut self, state: &mut ClusterState, mut change: Change) {
+    /// Applies a cluster change with what is known of machines: nodes that go take no pods, and the gang for
+    /// which a machine was bought tolerates its taint.
+    pub fn apply(&mut self, state: &mut ClusterState, mut change: ClusterChange) {
         let mut first_machine_of = None;
         match &mut change {
-            Change::Node(node) => first_machine_of = self.see(node),
-            Change::NodeGone(node) => {
+            ClusterChange::Node(node) => first_machine_of = self.see(node),
+            ClusterChange::NodeGone(node) => {
                 self.closing.remove(node);
                 self.forget(node);
             }
-            Change::Pod(pod) => self.tolerate(pod),
+            ClusterChange::Pod(pod) => self.tolerate(pod),
             _ => {}
         }
         state.apply(change);
@@ -104,7 +108,7 @@ impl Machines {
     }
 
     fn tolerate(&self, pod: &mut Pod) {
-        // Nearly always nothing is bought for anybody, and marks cost a little.
+        // Nearly always nothing is bought for a gang, and a mark costs a little.
         if self.kept.is_empty() || !pod.ours || pod.node.is_some() {
             return;
         }
@@ -116,14 +120,14 @@ impl Machines {
 }
 
 impl Machines {
-    /// Adds what is known of machines to the reasons of gangs that wait. A gang that lacks only machines that are coming waits
-    /// for them before all else. If more gangs wait than before, one of them may need machines that nothing is decided about.
+    /// Adds machines to the reasons of waiting gangs. For a gang that lacks only machines that are coming, they
+    /// are the first reason. If more gangs wait than before, a new decision may be needed.
     pub fn explain(&mut self, waiting: &mut [WaitingGang]) -> Option<MachineEffect> {
         let before = std::mem::replace(&mut self.waiting, waiting.len());
         let decide = (waiting.len() > before).then_some(MachineEffect::DecideNow);
         for gang in waiting.iter_mut().filter(|_| !self.said.is_empty()) {
             match self.said.get(&gang.gang) {
-                Some(Said::Reason(coming @ WaitReason::MachinesComing { .. })) if is_for_nodes(gang) => {
+                Some(Said::Reason(coming)) if coming.nature() == Nature::Coming && is_for_nodes(gang) => {
                     gang.reasons.insert(0, coming.clone());
                 }
                 Some(Said::Reason(reason)) => gang.reasons.push(reason.clone()),
@@ -133,7 +137,7 @@ impl Machines {
         decide
     }
 
-    /// Whether a gang of one may be told soon that a pool buys for it.
+    /// Whether a decision that a pool buys for a gang of one may come soon.
     pub fn awaits_decision(&self, state: &ClusterState, gang: &GangKey) -> bool {
         let is_single = state.gang(gang).is_some_and(|gang| gang.members().count() == 1);
         self.are_bought && is_single && !self.said.contains_key(gang)
@@ -144,24 +148,26 @@ impl Machines {
         self.said.get(gang) == Some(&Said::FromPool)
     }
 
-    /// Does on the state what was decided about machines, as far as it is still right; returns what to do for it.
-    pub fn carry_out(&mut self, state: &mut ClusterState, decided: &Decided) -> Vec<Effect> {
+    /// Applies a decision about machines to the state, as far as it is still right; returns the effects.
+    pub fn carry_out(&mut self, state: &mut ClusterState, decided: &Decided) -> Vec<DispatcherEffect> {
         let decision = &decided.decision;
-        let mut effects: Vec<Effect> = Vec::new();
+        let mut effects: Vec<DispatcherEffect> = Vec::new();
         self.said = said(decision);
         let kept = self.give_up(state, &decision.given_up);
         // A gang that was placed meanwhile needs no machines.
         let is_needed =
             |launch: &&Launch| launch.key.gang().is_none_or(|gang| waits_for_machines(state, gang));
-        let needed = decision.launches.iter().filter(is_needed).cloned();
-        let order = |launch| MachineEffect::Order(launch, Arc::clone(&decided.catalogue)).into();
-        effects.extend(needed.map(order));
+        for launch in decision.launches.iter().filter(is_needed) {
+            let queue_bounds = queue_bounds(state, launch.queue.as_ref());
+            let (launch, catalogue) = (launch.clone(), Arc::clone(&decided.catalogue));
+            effects.push(MachineEffect::Order(Order { launch, catalogue, queue_bounds }).into());
+        }
         for release in &decision.releases {
             let is_kept = release.given_up.as_ref().is_some_and(|launch| kept.contains(launch));
             if !is_kept && is_empty(state, release.node.as_ref()) {
                 if let Some(node) = &release.node {
                     self.close(state, node);
-                    // It goes, even if the gangs that were to leave it stay.
+                    // The node goes, even if the gangs that were to leave it stay.
                     self.moving.values_mut().for_each(|leaves| leaves.retain(|it| it != node));
                 }
                 effects.push(MachineEffect::GiveBack(Arc::clone(&release.claim)).into());
@@ -169,8 +175,15 @@ impl Machines {
                 debug!(claim = %release.claim, "The machine has pods again, and stays.");
             }
         }
+        for (name, real_room) in &decision.real_rooms {
+            let generation =
+                decided.catalogue.get(name).and_then(|machine| machine.generation).unwrap_or_default();
+            let status = explain::machine_type_status(real_room.as_ref(), generation, state.now());
+            let target = Target::MachineType(Arc::clone(name));
+            effects.push(Notice::Say(target, Value::MachineType(status)).into());
+        }
         for it in &decision.moves {
-            effects.extend(self.move_away(state, it).into_iter().map(Effect::from));
+            effects.extend(self.move_away(state, it).into_iter().map(DispatcherEffect::from));
         }
         let opened =
             decision.opens.iter().filter_map(|node| Some((node.clone(), without_mark(state, node)?)));
@@ -178,8 +191,8 @@ impl Machines {
         effects
     }
 
-    /// Closes the nodes of launches that are given up: those that are known, of which the claims may not have heard yet, and those
-    /// that are to come. Returns the launches that stay, because a gang was placed on them after it was decided.
+    /// Closes the nodes of launches that are given up: known nodes, even if their claims do not name them yet,
+    /// and later ones. Returns the launches that stay because a gang was placed on them after the decision.
     fn give_up<'a>(
         &mut self,
         state: &mut ClusterState,
@@ -208,27 +221,27 @@ impl Machines {
         kept
     }
 
-    /// Nothing is placed on a node any more.
+    /// Closes a node: nothing is placed on it any more.
     pub(super) fn close(&mut self, state: &mut ClusterState, node: &NodeName) {
         let object = state.node_object(node).cloned();
         let takes_pods = object.as_ref().is_none_or(|object| object.schedulable);
-        // One that is closed already was seen before.
+        // A closed node keeps the value of its first closing.
         self.closing.entry(node.clone()).or_insert(takes_pods);
         if let Some(object) = object {
-            state.apply(Change::Node(Node { schedulable: false, ..object }));
+            state.apply(ClusterChange::Node(Node { schedulable: false, ..object }));
         }
     }
 
-    /// A node stays after all.
+    /// Opens a node that stays after all.
     pub(super) fn reopen(&mut self, state: &mut ClusterState, node: &NodeName) {
         let Some(schedulable) = self.closing.remove(node) else { return };
         if let Some(object) = state.node_object(node).cloned() {
-            state.apply(Change::Node(Node { schedulable, ..object }));
+            state.apply(ClusterChange::Node(Node { schedulable, ..object }));
         }
     }
 }
 
-/// The first machine of a gang is there: its pods that wait may use it.
+/// When the first machine of a gang is there, the gang's waiting pods may use it.
 fn let_in(state: &mut ClusterState, mark: &str) {
     let gangs: Vec<GangKey> =
         state.waiting_gangs().filter(|gang| reserve::mark(gang) == mark).cloned().collect();
@@ -236,11 +249,11 @@ fn let_in(state: &mut ClusterState, mark: &str) {
     let pods: Vec<Pod> = pods.map(|pod| state.pod(pod).pod().clone()).collect();
     for mut pod in pods {
         reserve::tolerate(&mut pod, mark);
-        state.apply(Change::Pod(pod));
+        state.apply(ClusterChange::Pod(pod));
     }
 }
 
-/// The patch that takes the gang's mark off a node. It fails if the taints have changed meanwhile.
+/// The patch that removes the gang's mark from a node. It fails if the taints have changed meanwhile.
 fn without_mark(state: &ClusterState, node: &NodeName) -> Option<Json> {
     let node = state.node_object(node)?;
     let index = node.taints.iter().position(|taint| &*taint.key == FOR_GANG_TAINT)?;

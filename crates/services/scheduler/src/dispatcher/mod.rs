@@ -1,19 +1,19 @@
-//! The scheduler's loop: take in what changed, plan once, commit the plan, send its effects. Synchronous between two waits, on
-//! a thread of its own.
+//! The scheduler's loop: takes in cluster changes, plans once, commits the plan, sends its effects. It has a
+//! thread of its own, and is synchronous between two waits.
 //!
 //! ```text
 //!   wait ─► take in for a moment ─► all listed, something changed? ─► plan ─► commit ─► send effects
 //!     ▲                                                                                     │
-//!     └───────────────────────── tell people why gangs wait ◄──────────────────────────────┘
+//!     └──────────────────────── write why gangs wait ◄──────────────────────────────────────┘
 //! ```
 //!
-//! The dispatcher owns the state of the cluster. Each part owns what it remembers, takes events and the state, and returns
-//! effects; only the outbox sends them.
+//! The dispatcher owns the state of the cluster. Each part owns its memory, takes events and the state, and
+//! returns effects; only the outbox sends them.
 //!
-//! | part | what it remembers |
+//! | part | its memory |
 //! |---|---|
-//! | `inputs.rs` | where events come from |
-//! | `knowledge.rs` | what is listed, and what the leader before left |
+//! | `inputs.rs` | the sources of events |
+//! | `knowledge.rs` | which kinds are listed, and the state that the former leader left |
 //! | `pace.rs` | when to plan |
 //! | `holds.rs` | which Holds are written, and which gangs land on them |
 //! | `retries.rs` | pods whose bind failed |
@@ -21,9 +21,9 @@
 //! | `absent.rs` | gangs that seem to miss members |
 //! | `machines.rs`, `moves.rs` | machines that are kept for a gang, or go; gangs that move to others |
 //! | `lifted.rs` | taints that evict count a little longer than they last |
-//! | `notices.rs` | what people were told |
-//! | `observers.rs`, `lag.rs` | what is noted for those who ask, and for operators |
-//! | `outbox.rs` | where effects go |
+//! | `notices.rs` | the reasons that people were shown |
+//! | `observers.rs`, `lag.rs` | data for questions, and for operators |
+//! | `outbox.rs` | the receivers of effects |
 
 mod absent;
 mod holds;
@@ -46,9 +46,9 @@ mod unwinding;
 
 use std::time::Duration;
 
-use cluster_apply::{BindReport, EvictOutcome, EvictReport, Outcome};
+use cluster_apply::{BindOutcome, BindReport, EvictOutcome, EvictReport};
 use cluster_model::plan::{Effect as ClusterEffect, EvictCause, Plan, WaitingGang};
-use cluster_model::{Change, ClusterState};
+use cluster_model::{ClusterChange, ClusterState};
 use cluster_watch::Message;
 use jiff::Timestamp;
 use placement::Policy;
@@ -62,7 +62,7 @@ use self::knowledge::Knowledge;
 use self::lifted::Lifted;
 use self::machines::Machines;
 use self::notices::Notices;
-use self::outbox::{Effect, Notice};
+use self::outbox::{DispatcherEffect, Notice};
 use self::pace::Pace;
 use self::retries::Retries;
 use self::unwinding::Unwinding;
@@ -92,13 +92,15 @@ pub struct Dispatcher {
     outbox: Outbox,
 }
 
-/// What an operator chose.
+/// The operator's settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// By what is decided.
+    /// The planner's policy.
     pub policy: Policy,
-    /// How long a gang stays bound in part when nothing gets on.
+    /// How long a gang may be bound in part without progress.
     pub unwind_after: Duration,
+    /// Whether machines are bought.
+    pub buys_machines: bool,
 }
 
 impl Dispatcher {
@@ -115,7 +117,7 @@ impl Dispatcher {
             retries: Retries::default(),
             unwinding: Unwinding::new(settings.unwind_after),
             absent: Absent::default(),
-            machines: Machines::new(outbox.machines.is_some()),
+            machines: Machines::new(settings.buys_machines),
             lifted: Lifted::default(),
             notices: Notices::new(now),
             observers,
@@ -123,7 +125,7 @@ impl Dispatcher {
         }
     }
 
-    /// Runs until it is told to stop; gives its outbox back, so that writes in flight can be waited for.
+    /// Runs until it is told to stop; returns its outbox, so that the caller can wait for writes in flight.
     pub async fn run(mut self, mut inputs: Inputs, on_first_plan: impl FnOnce()) -> Outbox {
         let mut on_first_plan = Some(on_first_plan);
         while self.gather(&mut inputs).await {
@@ -136,14 +138,14 @@ impl Dispatcher {
         self.outbox
     }
 
-    /// Takes in what comes, until something is due; false if the loop is to end.
+    /// Takes in inputs until something is due; false if the loop is to end.
     async fn gather(&mut self, inputs: &mut Inputs) -> bool {
         let mut deadline = self.next_timer();
         let mut is_gathering = false;
         loop {
             let input = inputs.next(deadline, is_gathering).await;
             is_gathering = true;
-            // What was held until now counts for the queues that held it.
+            // What queues held until now counts as their use.
             self.state.advance(Timestamp::now());
             match input {
                 Input::Stop => return false,
@@ -156,25 +158,25 @@ impl Dispatcher {
                 Input::Decided(decided) => {
                     let effects = self.machines.carry_out(&mut self.state, &decided);
                     self.outbox.send(effects);
-                    // Gangs that wait are told something new.
+                    // Waiting gangs get new reasons.
                     self.pace.ask(Instant::now());
                 }
-                // Somebody wants to know how things are now. Before the first plan that is on its way anyhow, and
-                // a moment that has passed would keep the watches from being read.
+                // Somebody asks for the present state. Before the first plan it is on its way anyway, and a
+                // deadline in the past would keep the watches from being read.
                 Input::Asked if !self.pace.has_planned() => {}
                 Input::Asked => self.pace.ask(Instant::now()),
             }
-            // The first input starts the clock; what is known to be due does not wait for it.
+            // The first input starts the gathering time; work that is already due does not wait for it.
             let gathered = self.pace.gather_until(Instant::now());
             deadline = Some(deadline.filter(|deadline| *deadline < gathered).unwrap_or(gathered));
         }
     }
 
-    /// Does everything that is due; says whether a plan was made.
+    /// Does everything that is due; returns whether a plan was made.
     fn act(&mut self, now: Instant, backlog: usize) -> bool {
         self.retries.release_due(&mut self.state, now);
         self.lifted.clear(&mut self.state, now);
-        self.outbox.send(self.absent.take_due(now).into_iter().map(Effect::AskEnded));
+        self.outbox.send(self.absent.take_due(now).into_iter().map(DispatcherEffect::AskEnded));
         let plans = self.plan_at().is_some_and(|at| at <= now);
         if plans {
             if !self.pace.has_planned() {
@@ -212,12 +214,12 @@ impl Dispatcher {
         match message {
             Message::Change(change) => {
                 match &change {
-                    // One that comes back under the same name has an empty status.
-                    Change::QueueGone(queue) => {
+                    // A queue that comes back under the same name has an empty status.
+                    ClusterChange::QueueGone(queue) => {
                         let target = cluster_apply::Target::Queue(queue.clone());
                         self.outbox.send([Notice::Forget(target).into()]);
                     }
-                    Change::PodGone(pod) => {
+                    ClusterChange::PodGone(pod) => {
                         self.retries.ended(pod);
                         self.holds.landed(pod);
                     }
@@ -231,13 +233,14 @@ impl Dispatcher {
         }
     }
 
-    /// Applies a change of the watches, as the planner is to know it.
-    fn apply(&mut self, mut change: Change) {
+    /// Applies a cluster change from the watches, adapted for the planner.
+    fn apply(&mut self, mut change: ClusterChange) {
         self.lifted.adapt(&mut change, Instant::now());
         self.machines.apply(&mut self.state, change);
     }
 
-    /// Goes on with what the leader before left. To be called once, when everything is known and nothing is planned.
+    /// Continues from the state that the former leader left. Call it once, when everything is known and nothing
+    /// is planned.
     fn take_up(&mut self) {
         let TakenOver { pods_as_of: _, runs, holds, accounts } = self.knowledge.take_left();
         for (queue, saved) in accounts {
@@ -253,7 +256,7 @@ impl Dispatcher {
 
     fn plan(&mut self) {
         let started = Instant::now();
-        // The state's time never goes back, though the clock may.
+        // The state's time never goes back, although the clock may.
         let made_at = Timestamp::now().max(self.state.now());
         let mut plan = placement::plan(&mut self.state, &self.policy, made_at);
         let took = started.elapsed();
@@ -262,7 +265,7 @@ impl Dispatcher {
         #[cfg(debug_assertions)]
         self.judge(&plan);
         let decide = self.machines.explain(&mut plan.waiting);
-        self.outbox.send(decide.map(Effect::from));
+        self.outbox.send(decide.map(DispatcherEffect::from));
         self.observers.planned(&self.state, &self.policy, &plan, took);
         self.commit(&plan);
         self.pace.planned(&plan, self.state.generation(), started);
@@ -271,14 +274,14 @@ impl Dispatcher {
         self.absent.planned(&self.state, &self.waiting, Instant::now());
     }
 
-    /// Carries a plan out: on the state, and then in the cluster.
+    /// Carries out a plan: in the state, and then in the cluster.
     fn commit(&mut self, plan: &Plan) {
         let committed = self.state.commit(plan);
         for misfit in committed.misfits {
             error!(error = %misfit, "The plan does not fit the state it was made from.");
         }
-        // Before the binds: nobody is told that a gang waits once it has its nodes.
-        self.outbox.send(self.notices.planned(plan).into_iter().map(Effect::from));
+        // Before the binds: no object says that a gang waits once the gang has its nodes.
+        self.outbox.send(self.notices.planned(plan).into_iter().map(DispatcherEffect::from));
         self.send(committed.effects);
         let served = self.holds.clear_served(&self.state);
         self.send(served);
@@ -294,26 +297,28 @@ impl Dispatcher {
         assert!(violations.is_empty(), "the planner made a wrong plan, see the log");
     }
 
-    /// A bound pod stays assumed until the watch shows it on its node. One that was not bound is planned again.
+    /// A bound pod stays assumed until the watch shows it on its node. A pod that was not bound is planned
+    /// again.
     fn settle_bind(&mut self, report: BindReport) {
         self.observers.bound(&self.state, &report);
         match report.outcome {
-            Outcome::Bound => {
+            BindOutcome::Bound => {
                 self.retries.ended(&report.pod);
                 self.holds.landed(&report.pod);
             }
-            // The process is about to end, and nothing may be planned any more.
-            Outcome::Fenced(_) => {}
-            // Also what is gone: until the watch says so too, it would be planned and bound over and over.
-            Outcome::Gone
-            | Outcome::OnAnotherNode(_)
-            | Outcome::Refused(_)
-            | Outcome::Throttled(_)
-            | Outcome::Unknown(_) => self.retries.not_bound(&self.state, report.pod, Instant::now()),
+            // The process is about to end, and must not plan any more.
+            BindOutcome::Fenced(_) => {}
+            // Also for a pod that is gone: until the watch shows that too, it would be planned and bound over
+            // and over.
+            BindOutcome::Gone
+            | BindOutcome::OnAnotherNode(_)
+            | BindOutcome::Refused(_)
+            | BindOutcome::Throttled(_)
+            | BindOutcome::Unknown(_) => self.retries.not_bound(&self.state, report.pod, Instant::now()),
         }
     }
 
-    /// A gang that leaves is seen in the watch. One that stays may be asked again.
+    /// A gang that leaves is seen in the watch. A gang that stays may be evicted again.
     fn settle_eviction(&mut self, report: &EvictReport) {
         let (gang, outcome) = (&report.request.gang, report.outcome);
         if outcome == EvictOutcome::Refused {
@@ -328,7 +333,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes gangs off their nodes that cannot go on as they are.
+    /// Unwinds gangs that cannot go on as they are.
     fn unwind(&mut self, now: Instant) {
         let failing = self.retries.failing_gangs(&self.state);
         let effects = self.unwinding.update(&self.state, &self.waiting, &failing, now);
@@ -341,11 +346,11 @@ impl Dispatcher {
         self.observers.metrics.show_waiting(&self.waiting);
         self.observers.metrics.gangs_in_part.set(i64::try_from(in_part).unwrap_or(i64::MAX));
         let notices = self.notices.tell(&self.state, &self.waiting, &self.machines, now);
-        self.outbox.send(notices.into_iter().map(Effect::from));
+        self.outbox.send(notices.into_iter().map(DispatcherEffect::from));
     }
 
     fn send(&mut self, effects: Vec<ClusterEffect>) {
         self.holds.note(&effects);
-        self.outbox.send(effects.into_iter().map(Effect::from));
+        self.outbox.send(effects.into_iter().map(DispatcherEffect::from));
     }
 }

@@ -7,7 +7,7 @@
 //!           forgotten                            the nodes are open again
 //! ```
 //!
-//! The nodes stay closed once their gangs leave, so that nothing is placed on them; when they are empty they are given back.
+//! The nodes stay closed once their gangs leave, so that nothing is placed on them. Empty nodes are given back.
 
 use capacity::moves::Move;
 use cluster_apply::EvictOutcome;
@@ -35,7 +35,7 @@ impl Machines {
         it.gangs.iter().map(|gang| state.begin_move(gang, &it.why)).collect()
     }
 
-    /// It is known how the eviction of a gang that was told to move ended.
+    /// Handles the report on a gang that was told to move.
     pub(super) fn settle_move(&mut self, state: &mut ClusterState, gang: &GangKey, outcome: EvictOutcome) {
         let leaves = self.moving.remove(gang).unwrap_or_default();
         match outcome {
@@ -49,7 +49,7 @@ impl Machines {
     }
 }
 
-/// Whether a gang runs whole, and neither leaves nor is protected by now.
+/// Whether a gang runs whole, and is neither leaving nor protected by now.
 fn may_move(state: &ClusterState, gang: &GangKey) -> bool {
     let Some(gang) = state.gang(gang) else { return false };
     let mut members = gang.members().map(|pod| state.pod(pod));
@@ -59,7 +59,7 @@ fn may_move(state: &ClusterState, gang: &GangKey) -> bool {
         && members.all(|it| it.place() == Some(Place::Bound) && !it.pod().terminating)
 }
 
-/// Whether only those gangs are on a node, or meant for it.
+/// Whether only those gangs are on a node, or planned for it.
 fn is_alone(state: &ClusterState, node: &NodeName, gangs: &[GangKey]) -> bool {
     let Some(node) = state.node_id(node).map(|node| state.node(node)) else { return false };
     let mut pods = node.pods().map(|pod| state.pod(pod).pod());
@@ -75,7 +75,7 @@ mod tests {
     use capacity::moves::worth::Worth;
     use cluster_apply::{EvictOutcome, EvictReport};
     use cluster_model::plan::{EvictCause, EvictRequest};
-    use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
+    use cluster_model::{ClusterChange, GangKey, Node, Pod, PodKey, Resources};
 
     use crate::dispatcher::Dispatcher;
     use crate::dispatcher::testing::{dispatcher, dispatcher_and_requests, member, pair};
@@ -84,8 +84,8 @@ mod tests {
     fn on_two_nodes(dispatcher: &mut Dispatcher) {
         let allocatable = Resources { pods: 10, ..Resources::default() };
         for (pod, node) in [("first", "one"), ("second", "two")] {
-            dispatcher.apply(Change::Node(Node { allocatable, ..Node::new(node) }));
-            dispatcher.apply(Change::Pod(Pod { node: Some(node.into()), ..member(pod) }));
+            dispatcher.apply(ClusterChange::Node(Node { allocatable, ..Node::new(node) }));
+            dispatcher.apply(ClusterChange::Pod(Pod { node: Some(node.into()), ..member(pod) }));
         }
     }
 
@@ -133,8 +133,8 @@ mod tests {
         assert!(requests.load(Ordering::SeqCst) >= 3, "each pod is told, and an event");
         report(&mut dispatcher, EvictOutcome::Leaves);
         for (pod, node) in [("first", "one"), ("second", "two")] {
-            dispatcher.apply(Change::PodGone(PodKey::new("ns", pod, pod)));
-            dispatcher.apply(Change::Node(Node::new(node)));
+            dispatcher.apply(ClusterChange::PodGone(PodKey::new("ns", pod, pod)));
+            dispatcher.apply(ClusterChange::Node(Node::new(node)));
         }
         assert_eq!(takes_pods(&dispatcher), [false, false], "also when they are seen again");
         assert_eq!(dispatcher.state.leaving_gangs().len(), 0);
@@ -150,11 +150,11 @@ mod tests {
             assert_eq!(takes_pods(&dispatcher), [true, true], "{outcome:?}");
             assert!(!is_told(&dispatcher));
         }
-        // One that is going anyhow is not opened again.
+        // A node that goes anyway is not opened again.
         let mut dispatcher = dispatcher();
         on_two_nodes(&mut dispatcher);
         move_away(&mut dispatcher);
-        dispatcher.apply(Change::Node(Node { schedulable: false, ..Node::new("two") }));
+        dispatcher.apply(ClusterChange::Node(Node { schedulable: false, ..Node::new("two") }));
         report(&mut dispatcher, EvictOutcome::Refused);
         assert_eq!(takes_pods(&dispatcher), [true, false]);
     }
@@ -163,10 +163,10 @@ mod tests {
     async fn nobody_moves_if_things_have_changed_since_it_was_decided() {
         let other = || Pod::new(PodKey::new("ns", "other", "other"), GangKey::new("ns", "other"));
         let changes = [
-            Change::Pod(Pod { node: Some("one".into()), ..other() }),
-            Change::Pod(Pod { node: Some("one".into()), terminating: true, ..member("first") }),
-            Change::NodeGone("two".into()),
-            Change::Pod(member("third")),
+            ClusterChange::Pod(Pod { node: Some("one".into()), ..other() }),
+            ClusterChange::Pod(Pod { node: Some("one".into()), terminating: true, ..member("first") }),
+            ClusterChange::NodeGone("two".into()),
+            ClusterChange::Pod(member("third")),
         ];
         for change in changes {
             let mut dispatcher = dispatcher();

@@ -1,4 +1,4 @@
-//! What people are told: why gangs wait, and what queues hold.
+//! Notices for people: why gangs wait, and what queues hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,24 +13,24 @@ use super::machines::Machines;
 use super::outbox::Notice;
 use crate::explain;
 
-/// Reasons and queue numbers are looked at once in this time: people do not read faster, and it costs O(waiting).
+/// Time between two looks at reasons and queue numbers: people do not read faster, and a look costs O(waiting).
 const PACE: Duration = Duration::from_millis(250);
 
-/// The condition of a gang of one waits this long for a decision about machines: it is what pools go by, and two writes for
-/// each of a thousand pods would keep them waiting longer than a decision does.
+/// The condition of a gang of one waits this long for a decision about machines. Karpenter's pools act on the
+/// condition, and two writes for each of a thousand pods would delay them longer than the decision does.
 const DECIDED_WITHIN: Duration = Duration::from_secs(2);
 
-/// What waiting gangs were told, and when to look again.
+/// The reasons that waiting gangs were given, and when to look again.
 #[derive(Debug)]
 pub(super) struct Notices {
     told: BTreeMap<GangKey, Told>,
     due: Option<Instant>,
     last: Instant,
-    /// Runs that the leader before said wait.
+    /// Runs that the former leader marked as waiting.
     left: Vec<Target>,
 }
 
-/// What a waiting gang's objects were told.
+/// The notices on a waiting gang's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Told {
     run: Option<Target>,
@@ -39,29 +39,29 @@ struct Told {
 }
 
 impl Notices {
-    /// Nothing was told yet.
+    /// No notice was given yet.
     pub fn new(now: Instant) -> Self {
         Self { told: BTreeMap::new(), due: None, last: now, left: Vec::new() }
     }
 
-    /// Runs that the leader before said wait: taken back unless the next look says so too.
+    /// Takes up runs that the former leader marked as waiting; the mark is removed unless the next look agrees.
     pub fn take_up(&mut self, runs: Vec<Target>) {
         self.left = runs;
     }
 
-    /// When there is something to tell.
+    /// When the next notices are due.
     pub fn next(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Gangs that start wait no more: said before they are bound.
+    /// Takes back the reasons of gangs that start, before they are bound.
     pub fn planned(&mut self, plan: &Plan) -> Vec<Notice> {
         self.due.get_or_insert(self.last + PACE);
         let told = plan.placements.iter().filter_map(|placement| self.told.remove(&placement.gang));
         told.flat_map(Told::take_back).collect()
     }
 
-    /// What is to be told now.
+    /// The notices to send now.
     pub fn tell(
         &mut self,
         state: &ClusterState,
@@ -107,7 +107,7 @@ impl Notices {
             }
             told.insert(gang.gang.clone(), tells);
         }
-        // What is left does not wait any more.
+        // The gangs that remain do not wait any more.
         let ended = std::mem::replace(&mut self.told, told);
         let waiting: BTreeSet<_> = self.told.values().filter_map(|told| told.run.as_ref()).collect();
         for told in ended.into_values() {

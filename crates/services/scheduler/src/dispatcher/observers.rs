@@ -1,34 +1,34 @@
-//! What the dispatcher's thread notes for those who ask why and when, and for operators. Cheap: what takes long is done
-//! elsewhere, on a copy.
+//! Data that the dispatcher's thread collects for questions of people, and for operators. It is cheap to
+//! collect: long work is done elsewhere, on a copy.
 
 use std::time::Duration;
 
-use cluster_apply::{BindReport, Outcome};
+use cluster_apply::{BindOutcome, BindReport};
 use cluster_model::plan::Plan;
-use cluster_model::{Change, ClusterState};
+use cluster_model::{ClusterChange, ClusterState};
 use placement::Policy;
 use tokio::time::Instant;
 
 use super::lag::Lag;
 use crate::metrics::Metrics;
-use crate::record::Record;
+use crate::record::TraceFile;
 use crate::spans::Spans;
 use crate::tell::learned::Teller;
 
-/// The state is measured once in this time, if it is planned at all: it costs O(nodes + queues).
+/// Time between two measurements of the state. One costs O(nodes + queues).
 const MEASURE_PACE: Duration = Duration::from_secs(1);
 
-/// Those who look on.
+/// The observers of the loop.
 pub struct Observers {
     /// Numbers for operators.
     pub metrics: Metrics,
-    /// For those who ask why and when.
+    /// For people who ask why and when.
     pub teller: Teller,
     /// The file that the history goes to, if there is one.
-    pub record: Option<Record>,
+    pub record: Option<TraceFile>,
     /// Traces for a collector, if there is one.
     pub spans: Option<Spans>,
-    /// How far the watch is behind.
+    /// The lag of the watch.
     pub lag: Lag,
     /// When the state was measured last.
     pub measured: Option<Instant>,
@@ -36,12 +36,12 @@ pub struct Observers {
 
 impl Observers {
     /// Before a change is applied.
-    pub(super) fn change(&mut self, state: &ClusterState, change: &Change) {
+    pub(super) fn change(&mut self, state: &ClusterState, change: &ClusterChange) {
         self.teller.changes(state, change);
         if let Some(record) = &mut self.record {
             record.change(state, change, state.now());
         }
-        if let (Some(spans), Change::PodGone(pod)) = (&mut self.spans, change) {
+        if let (Some(spans), ClusterChange::PodGone(pod)) = (&mut self.spans, change) {
             spans.gone(pod);
         }
         if let Some((pod, seconds)) = self.lag.seen(change, Instant::now()) {
@@ -52,7 +52,7 @@ impl Observers {
         }
     }
 
-    /// After a plan was made, before it is committed: the state is the one that it was made from.
+    /// After a plan was made and before it is committed: `state` is the one that it was made from.
     pub(super) fn planned(&mut self, state: &ClusterState, policy: &Policy, plan: &Plan, took: Duration) {
         self.metrics.plan_seconds.observe(took.as_secs_f64());
         if let Some(spans) = &mut self.spans {
@@ -72,11 +72,11 @@ impl Observers {
         }
     }
 
-    /// It is known how a bind ended. The watch may have shown the pod on its node before.
+    /// The outcome of a bind is known. The watch may have shown the pod on its node before.
     pub(super) fn bound(&mut self, state: &ClusterState, report: &BindReport) {
         self.metrics.count_bind(report);
         let is_seen = state.pod_id(&report.pod).is_none_or(|pod| state.pod(pod).pod().node.is_some());
-        let is_awaited = report.outcome == Outcome::Bound && !is_seen;
+        let is_awaited = report.outcome == BindOutcome::Bound && !is_seen;
         if is_awaited {
             self.lag.bound(&report.pod, Instant::now());
         }
@@ -85,7 +85,7 @@ impl Observers {
         }
     }
 
-    /// Shows operators what the state is, at a pace.
+    /// Updates the metrics of the state, if that is due.
     pub(super) fn measure_if_due(&mut self, state: &ClusterState, now: Instant, backlog: usize) {
         if self.measured.is_some_and(|at| at + MEASURE_PACE > now) {
             return;

@@ -1,46 +1,44 @@
-//! Where the dispatcher's effects go. Its parts return effects; nothing else of it holds a writer.
+//! Sends the dispatcher's effects. Its parts return effects; only the outbox has writers.
 
 use std::sync::Arc;
 
-use capacity::catalogue::Catalogue;
-use capacity::claim::Launch;
 use cluster_apply::{EffectWriter, StatusWriter, Target, Value};
 use cluster_model::plan::Effect as ClusterEffect;
 use cluster_model::{GangKey, NodeName};
 use serde_json::Value as Json;
 use tokio::sync::mpsc;
 
-use crate::machines::CapacityBackend;
+use crate::machines::{CapacityBackend, Order};
 
-/// One thing that the dispatcher wants done.
+/// One effect of the dispatcher.
 #[derive(Clone, Debug)]
-pub enum Effect {
-    /// To pods and Holds.
+pub enum DispatcherEffect {
+    /// On pods and Holds.
     Cluster(ClusterEffect),
-    /// What people read.
+    /// On a status that people read.
     Notice(Notice),
-    /// To machines.
+    /// On machines.
     Machines(MachineEffect),
     /// Ask the API server how many members of a gang have ended.
     AskEnded(GangKey),
 }
 
-/// What people are told, and what is not true any more.
+/// A status to write, or to take back.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
     /// Write this about it.
     Say(Target, Value),
     /// Write nothing more about it.
     Forget(Target),
-    /// Take back that a run waits.
+    /// Remove a run's `status.waiting`.
     Clear(Target),
 }
 
-/// To machines that are bought.
+/// An effect on machines that are bought.
 #[derive(Clone, Debug)]
 pub enum MachineEffect {
     /// Order all machines of a launch.
-    Order(Launch, Arc<Catalogue>),
+    Order(Order),
     /// Give the machine of a claim back.
     GiveBack(Arc<str>),
     /// Change a node, by a JSON patch.
@@ -49,19 +47,19 @@ pub enum MachineEffect {
     DecideNow,
 }
 
-impl From<ClusterEffect> for Effect {
+impl From<ClusterEffect> for DispatcherEffect {
     fn from(effect: ClusterEffect) -> Self {
         Self::Cluster(effect)
     }
 }
 
-impl From<Notice> for Effect {
+impl From<Notice> for DispatcherEffect {
     fn from(notice: Notice) -> Self {
         Self::Notice(notice)
     }
 }
 
-impl From<MachineEffect> for Effect {
+impl From<MachineEffect> for DispatcherEffect {
     fn from(effect: MachineEffect) -> Self {
         Self::Machines(effect)
     }
@@ -69,29 +67,29 @@ impl From<MachineEffect> for Effect {
 
 /// The writers.
 pub struct Outbox {
-    /// Of pods and Holds.
+    /// For pods and Holds.
     pub effects: EffectWriter,
-    /// Of statuses.
+    /// For statuses.
     pub status: StatusWriter,
-    /// Of machines, if they are bought.
+    /// For machines, if they are bought.
     pub machines: Option<Arc<dyn CapacityBackend>>,
-    /// Who asks about members that ended.
+    /// For questions about members that ended.
     pub questions: mpsc::UnboundedSender<GangKey>,
 }
 
 impl Outbox {
     /// Sends effects, in their order. The effects of one plan are sent together.
-    pub fn send(&self, effects: impl IntoIterator<Item = Effect>) {
+    pub fn send(&self, effects: impl IntoIterator<Item = DispatcherEffect>) {
         let mut for_cluster = Vec::new();
         for effect in effects {
             match effect {
-                Effect::Cluster(effect) => for_cluster.push(effect),
-                Effect::Notice(Notice::Say(target, value)) => self.status.submit(target, value),
-                Effect::Notice(Notice::Forget(target)) => self.status.forget(&target),
-                Effect::Notice(Notice::Clear(run)) => self.status.clear_run(&run),
-                Effect::Machines(effect) => self.send_to_machines(effect),
+                DispatcherEffect::Cluster(effect) => for_cluster.push(effect),
+                DispatcherEffect::Notice(Notice::Say(target, value)) => self.status.submit(target, value),
+                DispatcherEffect::Notice(Notice::Forget(target)) => self.status.forget(&target),
+                DispatcherEffect::Notice(Notice::Clear(run)) => self.status.clear_run(&run),
+                DispatcherEffect::Machines(effect) => self.send_to_machines(effect),
                 // Without a receiver the process is ending.
-                Effect::AskEnded(gang) => drop(self.questions.send(gang)),
+                DispatcherEffect::AskEnded(gang) => drop(self.questions.send(gang)),
             }
         }
         self.effects.write(for_cluster);
@@ -100,14 +98,14 @@ impl Outbox {
     fn send_to_machines(&self, effect: MachineEffect) {
         let Some(backend) = &self.machines else { return };
         match effect {
-            MachineEffect::Order(launch, catalogue) => backend.order(&launch, &catalogue),
+            MachineEffect::Order(order) => backend.order(&order),
             MachineEffect::GiveBack(claim) => backend.give_back(&claim),
             MachineEffect::PatchNode(node, patch) => backend.patch_node(&node, patch),
             MachineEffect::DecideNow => backend.more_wait(),
         }
     }
 
-    /// Begins nothing more, and waits for what is under way, for as long as the server takes to give it up.
+    /// Begins nothing more, and waits for the requests under way until the server would give them up.
     pub async fn stop(self) {
         self.effects.stop().await;
     }

@@ -1,4 +1,5 @@
-//! When to plan: soon after a change, not more often than planning allows, and when the last plan asked for it.
+//! When to plan: soon after a cluster change, at most for a tenth of the time, and when the last plan asked for
+//! it.
 
 use std::time::Duration;
 
@@ -7,24 +8,25 @@ use tokio::time::Instant;
 
 /// Changes are gathered for this long after the first one, so that a gang's pods are planned together.
 const COALESCE: Duration = Duration::from_millis(10);
-/// After a plan they are gathered for this many times as long as it took, so that planning takes a tenth of the time: while
-/// thousands leave and start one after the other, every plan looks at all of them …
+/// After a plan, changes are gathered for this many times as long as the plan took, so that planning takes a
+/// tenth of the time: while thousands of gangs leave and start one after the other, every plan looks at all of
+/// them …
 const REST_FACTOR: u32 = 9;
 /// … but for no longer than this.
 const REST_MAX: Duration = Duration::from_millis(500);
-/// Plans are made again at least this often while one of them asked for it: `Instant`s have no room for centuries.
+/// The longest time until a plan that the last one asked for: an `Instant` cannot hold centuries.
 const LOOK_AGAIN_MAX: Duration = Duration::from_hours(24);
 
-/// What is known about the last plan and the next one.
+/// The time of the last plan and of the next one.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// The generation that the state had after the last plan.
     planned: Option<u64>,
-    /// When to plan again though nothing happens: the last plan said so.
+    /// When to plan again without a change: the last plan said so.
     look_again_at: Option<Instant>,
-    /// Until then changes are gathered, unless somebody asks: the last plan was work.
+    /// Changes are gathered until then, unless a plan is asked for: the last plan took long.
     rests_until: Instant,
-    /// When somebody asked for a plan of now.
+    /// When a new plan was asked for.
     asked_at: Option<Instant>,
 }
 
@@ -39,18 +41,18 @@ impl Pace {
         self.planned.is_some()
     }
 
-    /// Somebody needs a plan of now.
+    /// Asks for a new plan.
     pub fn ask(&mut self, now: Instant) {
         self.asked_at.get_or_insert(now);
     }
 
-    /// The first input came: until when more are gathered.
+    /// The first input came: returns until when more are gathered.
     pub fn gather_until(&self, now: Instant) -> Instant {
         let coalesced = now + COALESCE;
         if self.asked_at.is_some() { coalesced } else { coalesced.max(self.rests_until) }
     }
 
-    /// When to plan next. After the rest of the last plan, whatever is due: a plan that comes at once, again and again, would
+    /// When to plan next. Never before the rest after the last plan is over: plans one after the other would
     /// keep the inputs from being read.
     pub fn plan_at(&self, generation: u64) -> Option<Instant> {
         let changed = (self.planned != Some(generation)).then_some(self.rests_until);

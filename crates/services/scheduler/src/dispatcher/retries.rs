@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// A pod whose bind failed stays assumed for this long, then is planned again; doubles with each failure in a row.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_mins(1);
-/// Of a gang that has a part of its nodes, the rest is tried again before the gang is unwound, and more than once.
+/// If a gang has only a part of its nodes, the rest is tried again more than once before the gang is unwound.
 const RETRY_IN_PART_MAX: Duration = Duration::from_secs(4);
 
 /// Pods whose bind failed, until they are planned again. Bounded by the number of pods, and of those that ended
@@ -17,7 +17,7 @@ const RETRY_IN_PART_MAX: Duration = Duration::from_secs(4);
 #[derive(Debug, Default)]
 pub(super) struct Retries {
     due: BTreeSet<(Instant, PodKey)>,
-    /// In a row, of pods that are neither bound nor gone.
+    /// Failures in a row of pods that are neither bound nor gone.
     failures: BTreeMap<PodKey, u32>,
 }
 
@@ -50,11 +50,11 @@ impl Retries {
         pods.map(|id| state.pod(id).pod().gang.clone()).collect()
     }
 
-    /// Lets pods be planned again that have waited for long enough.
+    /// Releases pods that have waited for long enough, so that they are planned again.
     pub fn release_due(&mut self, state: &mut ClusterState, now: Instant) {
         for pod in self.take_due(now) {
             if state.pod_id(&pod).is_none() {
-                // Its last report came after its end.
+                // The pod's last report came after its end.
                 self.ended(&pod);
             }
             state.forget(&pod);
@@ -81,8 +81,8 @@ fn has_member_on_node(state: &ClusterState, pod: &PodKey) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use cluster_apply::{BindReport, Outcome};
-    use cluster_model::{Change, PodKey};
+    use cluster_apply::{BindOutcome, BindReport};
+    use cluster_model::{ClusterChange, PodKey};
     use cluster_watch::Message;
     use tokio::time::Instant;
 
@@ -102,7 +102,7 @@ mod tests {
         let gone = BindReport {
             pod: pod.clone(),
             node: "node".into(),
-            outcome: Outcome::Gone,
+            outcome: BindOutcome::Gone,
             took: Duration::ZERO,
         };
         let mut dispatcher = dispatcher();
@@ -110,7 +110,7 @@ mod tests {
         dispatcher.settle_bind(gone.clone());
         let due = dispatcher.retries.next().expect("it is planned again later");
         assert!(due >= before + RETRY_MIN);
-        dispatcher.take_in(Message::Change(Change::PodGone(pod)));
+        dispatcher.take_in(Message::Change(ClusterChange::PodGone(pod)));
         assert!(dispatcher.retries.failures.is_empty(), "the watch says that it is gone");
         dispatcher.settle_bind(gone);
         dispatcher.retries.release_due(&mut dispatcher.state, Instant::now() + 2 * RETRY_MIN);
@@ -124,7 +124,7 @@ mod tests {
         let pod = PodKey::new("ns", "rest", "rest");
         dispatcher.state.assume(&pod, &"node".into()).expect("it waits");
         assert_eq!(gangs_in_part(&dispatcher), 0, "its bind is under way");
-        let outcome = Outcome::Refused("no".to_owned());
+        let outcome = BindOutcome::Refused("no".to_owned());
         dispatcher.settle_bind(BindReport {
             pod: pod.clone(),
             node: "node".into(),
@@ -149,7 +149,7 @@ mod tests {
     #[tokio::test]
     async fn while_a_gang_waits_whose_members_are_said_to_have_ended_that_is_asked_again() {
         let (mut dispatcher, gang) = (dispatcher(), pair());
-        dispatcher.state.apply(Change::Pod(member("rest")));
+        dispatcher.state.apply(ClusterChange::Pod(member("rest")));
         dispatcher.absent.answered(&mut dispatcher.state, &Ended { gang: gang.clone(), members: Some(1) });
         dispatcher.plan();
         let due = dispatcher.absent.next().expect("no member is missing, and yet it is in doubt");
@@ -159,14 +159,14 @@ mod tests {
     #[tokio::test]
     async fn members_that_ended_count_also_when_their_pods_are_deleted_until_others_take_their_place() {
         let (mut dispatcher, gang) = (dispatcher(), pair());
-        dispatcher.state.apply(Change::Pod(member("rest")));
+        dispatcher.state.apply(ClusterChange::Pod(member("rest")));
         for (members, expect) in [(1, 1), (0, 1)] {
             dispatcher
                 .absent
                 .answered(&mut dispatcher.state, &Ended { gang: gang.clone(), members: Some(members) });
             assert_eq!(dispatcher.state.gang(&gang).expect("it waits").ended(), expect, "{members} found");
         }
-        dispatcher.state.apply(Change::Pod(member("made anew")));
+        dispatcher.state.apply(ClusterChange::Pod(member("made anew")));
         dispatcher.absent.answered(&mut dispatcher.state, &Ended { gang: gang.clone(), members: Some(0) });
         assert_eq!(dispatcher.state.gang(&gang).expect("it waits").ended(), 0);
     }

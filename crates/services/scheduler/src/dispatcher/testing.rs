@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cluster_apply::{EffectWriter, Fenced, Leader, Reports, StatusWriter, Writes};
-use cluster_model::{Change, GangKey, Node, Pod, PodKey, Resources};
+use cluster_apply::{EffectWriter, Fenced, Reports, StatusWriter, WriterSettings, Writes};
+use cluster_model::{ClusterChange, GangKey, Node, Pod, PodKey, Resources};
 use kube::client::Body;
 use placement::Policy;
 use tokio::sync::mpsc;
@@ -15,7 +15,7 @@ use super::{Dispatcher, Lag, Observers, Outbox, Settings};
 use crate::metrics::Metrics;
 use crate::tell::learned::Teller;
 
-/// It has an empty cluster, and decides as installed.
+/// A dispatcher with an empty cluster and the installed policy.
 pub(super) fn dispatcher() -> Dispatcher {
     dispatcher_and_requests().0
 }
@@ -30,13 +30,13 @@ pub(super) fn member(name: &str) -> Pod {
     Pod { gang_size: Some(2), ..Pod::new(PodKey::new("ns", name, name), pair()) }
 }
 
-/// It knows a gang of two: `first` is on `node`, `rest` waits.
+/// A dispatcher with a gang of two: `first` is on `node`, `rest` waits.
 pub(super) fn dispatcher_of_a_gang_in_part() -> Dispatcher {
     let mut dispatcher = dispatcher();
     let allocatable = Resources { pods: 10, ..Resources::default() };
-    dispatcher.state.apply(Change::Node(Node { allocatable, ..Node::new("node") }));
-    dispatcher.state.apply(Change::Pod(Pod { node: Some("node".into()), ..member("first") }));
-    dispatcher.state.apply(Change::Pod(member("rest")));
+    dispatcher.state.apply(ClusterChange::Node(Node { allocatable, ..Node::new("node") }));
+    dispatcher.state.apply(ClusterChange::Pod(Pod { node: Some("node".into()), ..member("first") }));
+    dispatcher.state.apply(ClusterChange::Pod(member("rest")));
     dispatcher
 }
 
@@ -51,7 +51,7 @@ pub(super) fn dispatcher_and_requests() -> (Dispatcher, Arc<AtomicUsize>) {
     let writes = Writes::new(kube::Client::new(service, "default"), Duration::from_secs(4));
     let (binds, _) = mpsc::unbounded_channel();
     let (evictions, _) = mpsc::unbounded_channel();
-    let leader = Leader { epoch: 1, instance: String::new(), binds_in_flight_max: 1 };
+    let leader = WriterSettings { epoch: 1, instance: String::new(), binds_in_flight_max: 1 };
     let fenced = Fenced::default();
     let status = StatusWriter::start(writes.clone(), fenced.clone());
     let effects = EffectWriter::start(&writes, leader, status.clone(), &fenced, Reports { binds, evictions });
@@ -65,6 +65,7 @@ pub(super) fn dispatcher_and_requests() -> (Dispatcher, Arc<AtomicUsize>) {
         lag: Lag::default(),
         measured: None,
     };
-    let settings = Settings { policy: Policy::installed(), unwind_after: Duration::from_secs(45) };
+    let settings =
+        Settings { policy: Policy::installed(), unwind_after: Duration::from_secs(45), buys_machines: false };
     (Dispatcher::new(settings, observers, outbox), requests)
 }

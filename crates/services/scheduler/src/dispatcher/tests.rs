@@ -1,4 +1,4 @@
-//! The loop itself.
+//! Tests of the loop.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use super::testing::{dispatcher, dispatcher_and_requests};
 use super::{Inputs, TakenOver};
 use crate::tell::desk::Desk;
 
-/// A loop that runs, with nothing known to it but what a test tells it.
+/// A running loop that knows only what a test tells it.
 struct Running {
     watches: mpsc::Sender<Message>,
     taken_over: mpsc::Sender<TakenOver>,
@@ -81,7 +81,7 @@ impl Drop for Running {
 #[tokio::test]
 async fn a_question_before_everything_is_listed_does_not_keep_the_watches_from_being_read() {
     let desk = Arc::<Desk>::default();
-    // Nobody answers: what is left is the question.
+    // Nobody answers, so only the question is left.
     assert!(desk.picture(Instant::now()).await.is_none());
     let mut running = Running::start(desk);
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -116,7 +116,7 @@ async fn an_end_begins_no_further_write_and_takes_no_longer_than_those_under_way
         let effect = Effect::DeleteHold { gang: GangKey::new("ns", name), end: HoldEnd::Expired { member } };
         outbox.send([effect.into()]);
     }
-    // Nothing is answered, so that as much is under way as may be.
+    // No request is answered, so that as many are under way as possible.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let begun = requests.load(Ordering::SeqCst);
     assert!(begun > 0, "there is something to wait for");

@@ -1,19 +1,19 @@
-//! Gangs that cannot go on as they are: bound in part with no room for the rest, or on a node that was given more than it
-//! has. Pure: from the state, and since when things have been so, to the gangs that are taken off their nodes.
+//! Gangs that cannot go on as they are: bound in part without room for the rest, or on an overcommitted node.
+//! Pure: the input is the state and since when it has been so; the output is the gangs to unwind.
 //!
 //! ```text
-//!   gang in part ──one more of its members is seen bound, or the rest lands──► starts anew
+//!   gang in part ──one more of its members is seen bound, or the rest lands──► the time starts anew
 //!        │ 45 s without progress, in which plans found no room for the rest, or its binds failed
 //!        ▼
 //!     unwound: its bound members are deleted, and it waits whole, like any other
-//!        └ called off if it gets on before the first of them was told to go
+//!        └ called off if it makes progress before the first of them was told to go
 //!
-//!   node overcommitted ──10 s──► the newest gang on it is unwound, unless it has started: then the next newest, 10 s later
+//!   node overcommitted ──10 s──► its newest gang is unwound, unless it has started: then the next newest, 10 s later
 //! ```
 //!
-//! A gang in part is first retried and its members are replaced, by every plan: it comes before all others. Only when
-//! that does not help, it gives back what it has. With 45 s and a few seconds of writes, that is within the minute. A gang
-//! whose rest waits for anything but room (a gate, a queue that is no more) keeps what it has.
+//! First, every plan retries a gang in part, before all other gangs. Only if that does not help, the gang gives
+//! back its nodes. With 45 s and a few seconds of writes, that is within a minute. A gang whose rest waits for
+//! something other than room (a gate, a deleted queue) keeps its nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,27 +23,27 @@ use cluster_model::plan::{Effect, EvictCause, EvictRequest, WaitReason, WaitingG
 use cluster_model::{ClusterState, Gang, GangKey, NodeId, NodeName, Place, Resources};
 use tokio::time::Instant;
 
-/// The state is looked at once in this time after a plan: it costs O(waiting).
+/// Time between two looks at the state after plans. A look costs O(waiting).
 const LOOK_PACE: Duration = Duration::from_millis(250);
-/// A node is overcommitted for so long before anybody is taken off it: pods that end, and reports that are late, mend
-/// most of it.
+/// A node is overcommitted for this long before a gang is unwound: pods that end, and late reports, resolve
+/// most cases.
 const OVERCOMMITTED_MAX: Duration = Duration::from_secs(10);
-/// For so long nobody else on an overcommitted node goes while it is not known whether one that was asked does: a server
-/// that says nothing clear about its pods must not keep the node as it is.
+/// How long we wait to learn whether a gang leaves an overcommitted node, before another one is unwound:
+/// unclear answers of the API server must not keep the node overcommitted.
 const ASKED_MAX: Duration = Duration::from_secs(30);
 
-/// Since when things have been as they are.
+/// The gangs in trouble, and since when.
 #[derive(Debug)]
 pub struct Unwinding {
-    /// A gang in part that gets on by nothing for so long gives back what it has.
+    /// A gang in part without progress for this long gives back its nodes.
     in_part_max: Duration,
     in_part: BTreeMap<GangKey, InPart>,
     overcommitted: BTreeMap<NodeName, Instant>,
-    /// Gangs whose unwinding was asked for, until it is known how that ended.
+    /// Gangs whose unwinding was asked for, until its outcome is known.
     asked: BTreeMap<GangKey, Asked>,
     /// Gangs that turned out to have started, until none of their members has a node.
     started: BTreeSet<GangKey>,
-    /// When to look at the state of the last plan, and when that was done last.
+    /// When to look at the state after the last plan, and when that was done last.
     look_at: Option<Instant>,
     looked: Instant,
 }
@@ -56,20 +56,20 @@ struct Asked {
     is_called_off: bool,
 }
 
-/// What a gang is unwound for.
+/// Why a gang is unwound.
 #[derive(Debug)]
 enum Trouble {
-    /// It got on by nothing since then.
+    /// It is bound in part, without progress since then.
     InPart { since: Instant },
-    /// The node has too little.
+    /// Its node is overcommitted.
     Overcommitted(NodeName),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InPart {
     since: Instant,
-    /// Members that were seen on a node: when it changes, something got on. What we only decided is no progress, as it
-    /// may fail over and over.
+    /// Members that were seen on a node: a change is progress. A decision of ours is none, because it may fail
+    /// over and over.
     seen: usize,
     /// Whether it may be unwound only before it starts.
     unless_started: bool,
@@ -89,13 +89,14 @@ impl Unwinding {
         }
     }
 
-    /// A plan was made: there may be something to see in a moment.
+    /// A plan was made: a look is due soon.
     pub fn planned(&mut self) {
         self.look_at.get_or_insert(self.looked + LOOK_PACE);
     }
 
-    /// Looks at the state after a plan: gangs that are to be unwound now, and unwindings that are called off because the gang
-    /// got on. None is asked for again before [`Unwinding::ended`]. `failing` are gangs with members whose last bind failed.
+    /// Looks at the state after a plan. Returns the gangs to unwind now, and the unwindings to call off because
+    /// the gang made progress. None is asked for again before [`Unwinding::ended`]. `failing` are gangs with
+    /// members whose last bind failed.
     pub fn update(
         &mut self,
         state: &ClusterState,
@@ -111,8 +112,8 @@ impl Unwinding {
         effects
     }
 
-    /// It is known how an unwinding ended. A gang that is in part nevertheless, because the server refused or another member
-    /// was bound meanwhile, is asked for again after as long a wait; one that has started is not.
+    /// An unwinding has ended. If the gang is still in part, because the server refused or another member was
+    /// bound meanwhile, it is unwound again after the same wait; a gang that has started is not.
     pub fn ended(&mut self, gang: &GangKey, outcome: EvictOutcome, now: Instant) {
         if self.asked.remove(gang).is_none() {
             return;
@@ -130,7 +131,7 @@ impl Unwinding {
         }
     }
 
-    /// When to look again though nothing happens.
+    /// When to look again without a change.
     pub fn next(&self) -> Option<Instant> {
         let parts = self.in_part.iter().filter(|(gang, part)| self.is_open(gang, part.unless_started));
         let parts = parts.map(|(_, part)| part.since + self.in_part_max);
@@ -138,7 +139,7 @@ impl Unwinding {
         parts.chain(nodes).chain(self.look_at).min()
     }
 
-    /// Gangs in part that did not get on for too long, for want of room or because binds fail.
+    /// Gangs in part without progress for too long, because there is no room or binds fail.
     fn stuck(
         &mut self,
         state: &ClusterState,
@@ -147,9 +148,9 @@ impl Unwinding {
         now: Instant,
     ) -> Vec<Effect> {
         let before = std::mem::take(&mut self.in_part);
-        let needs_room = |it: &&WaitingGang| it.reasons.iter().all(is_about_room);
+        let needs_room = |it: &&WaitingGang| it.reasons.iter().all(WaitReason::is_helped_by_giving_back);
         let waits = waiting.iter().filter(needs_room).map(|it| (&it.gang, "found no room"));
-        // One that waits as well has its say above; one whose rest is about to be planned again does not wait yet.
+        // Waiting gangs are handled above; a gang whose rest is about to be planned again does not wait yet.
         let planned: BTreeSet<&GangKey> = waiting.iter().map(|it| &it.gang).collect();
         let lands = |key: &&GangKey| {
             state.gang(key).is_some_and(|gang| gang.pending().len() == 0 || !planned.contains(key))
@@ -161,14 +162,13 @@ impl Unwinding {
             let seen = seen(state, gang);
             let known = before.get(key).filter(|part| part.seen == seen);
             let since = known.map_or(now, |part| part.since);
-            // What says that it is never evicted loses nothing before it has started.
+            // A gang that must never be evicted loses nothing before it has started.
             let unless_started = state.pod(gang.lead()).pod().terms.eviction.never;
             self.in_part.insert(key.clone(), InPart { since, seen, unless_started });
             if now.duration_since(since) >= self.in_part_max && self.is_open(key, unless_started) {
                 let (rest, seconds) = (awaited(state, gang), self.in_part_max.as_secs());
                 let why = format!(
-                    "{seen} of its members had a node, and {rest} {what} for {seconds} s: it gives back what it has, and \
-                     starts when there is room for all, if its pods are made anew"
+                    "{seen} of its members had a node, and {rest} {what} for {seconds} s: it gives back its nodes, and starts again when there is room for all, if its pods are created anew"
                 );
                 stuck.push(self.ask(state, key.clone(), Trouble::InPart { since }, why, unless_started, now));
             }
@@ -179,7 +179,7 @@ impl Unwinding {
     /// The newest gang that has not started, on each node that has been overcommitted for too long.
     fn crowded(&mut self, state: &ClusterState, now: Instant) -> Vec<Effect> {
         let before = std::mem::take(&mut self.overcommitted);
-        // A gang may be the newest on several.
+        // A gang may be the newest on several nodes.
         let mut crowded: BTreeMap<GangKey, NodeName> = BTreeMap::new();
         let nodes: BTreeMap<_, _> = state
             .nodes()
@@ -192,9 +192,9 @@ impl Unwinding {
                 self.overcommitted.insert(node.name().clone(), since);
                 continue;
             }
-            // It has been dealt with: if that does not help, the next one goes after as long again.
+            // This node is dealt with. If that does not help, the next gang goes after the same time again.
             self.overcommitted.insert(node.name().clone(), now);
-            // Nobody else goes before it is known whether one that was asked does.
+            // No other gang goes before the outcome for the first one is known.
             let is_awaited = |asked: &Asked| now.duration_since(asked.at) < ASKED_MAX;
             let asked = node.pods().filter_map(|pod| self.asked.get(&state.pod(pod).pod().gang));
             if asked.into_iter().any(is_awaited) {
@@ -205,13 +205,13 @@ impl Unwinding {
             }
         }
         let asked = crowded.into_iter().map(|(gang, node)| {
-            let why = format!("node {node} has less than its pods were given: the newest gives way");
+            let why = format!("node {node} is overcommitted: the newest gang on it gives way");
             self.ask(state, gang, Trouble::Overcommitted(node), why, true, now)
         });
         asked.collect()
     }
 
-    /// Asks for a gang to be unwound.
+    /// The effect that unwinds a gang.
     fn ask(
         &mut self,
         state: &ClusterState,
@@ -226,8 +226,7 @@ impl Unwinding {
         Effect::Evict(EvictRequest { gang, pods, cause: EvictCause::Unwind { why, unless_started } })
     }
 
-    /// Takes back the unwinding of gangs that are not as they were: those whose clock starts anew, and those whose node has
-    /// enough again.
+    /// Takes back unwindings whose cause is over: the gang made progress, or its node has enough again.
     fn call_off(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
         for (gang, Asked { trouble, is_called_off, .. }) in &mut self.asked {
@@ -242,13 +241,14 @@ impl Unwinding {
         effects
     }
 
-    /// Whether a gang may be asked for; one that has started is not, if it may go only before.
+    /// Whether a gang may be unwound; a gang that has started may not, if it may go only before it starts.
     fn is_open(&self, gang: &GangKey, unless_started: bool) -> bool {
         let is_settled = self.asked.contains_key(gang) || unless_started && self.started.contains(gang);
         !is_settled
     }
 
-    /// The gang of ours on a node that was bound last, of those that nothing was decided about; ties are broken by name.
+    /// The gang of ours that was bound last on a node, without those that are decided about; ties are broken by
+    /// name.
     fn newest<'a>(&self, state: &'a ClusterState, node: NodeId) -> Option<&'a GangKey> {
         let pods = state.node(node).pods().map(|pod| state.pod(pod));
         let ours = pods.filter(|pod| pod.place() == Some(Place::Bound) && pod.pod().ours);
@@ -259,7 +259,7 @@ impl Unwinding {
     }
 }
 
-/// Gangs of which some members have a node while others wait for theirs, or cannot be bound.
+/// Gangs with members on a node and others that wait for theirs, or cannot be bound.
 pub fn count_in_part(state: &ClusterState, failing: &BTreeSet<GangKey>) -> usize {
     let keys: BTreeSet<&GangKey> = state.waiting_gangs().chain(failing).collect();
     let gangs = keys.into_iter().filter_map(|key| state.gang(key));
@@ -273,7 +273,7 @@ fn has_node(gang: &Gang) -> bool {
 /// Whether some members of a gang were seen on a node while others wait for theirs or for their bind, and nothing is held
 /// for it and it does not leave.
 pub fn is_in_part(state: &ClusterState, gang: &Gang) -> bool {
-    // Without a size nothing says that they must start together. The cheap questions come first: most gangs wait whole.
+    // Without a size, members need not start together. The cheap questions come first: most gangs wait whole.
     let Some(size) = state.pod(gang.lead()).pod().gang_size else { return false };
     if gang.bound() == 0 || gang.held() > 0 || gang.is_leaving() {
         return false;
@@ -288,55 +288,14 @@ fn seen(state: &ClusterState, gang: &Gang) -> usize {
     members.filter(|member| member.place() == Some(Place::Bound) && !member.pod().terminating).count()
 }
 
-/// Members that wait for a node, or to be seen on the one we decided on.
+/// Members that wait for a node, or are not yet seen on the planned one.
 fn awaited(state: &ClusterState, gang: &Gang) -> usize {
     let assumed = gang.members().filter(|id| state.pod(*id).is_assumed()).count();
     assumed + gang.pending().len()
 }
 
-/// Whether giving back what it has may help a gang, or those that it stands in the way of. All else is for people to
-/// mend, and until then the members that run lose nothing.
-fn is_about_room(reason: &WaitReason) -> bool {
-    match reason {
-        WaitReason::QuotaExceeded { .. }
-        | WaitReason::NoSuchGpuType { .. }
-        | WaitReason::TooLargeForAnyNode { .. }
-        | WaitReason::NotEnoughGpus { .. }
-        | WaitReason::NotEnoughCpu { .. }
-        | WaitReason::NodesRefused { .. }
-        | WaitReason::LendingReserve { .. }
-        | WaitReason::BehindBlocked { .. }
-        | WaitReason::KeepsDeadline { .. }
-        | WaitReason::WouldDelay { .. }
-        | WaitReason::NoRoomTogether { .. }
-        | WaitReason::NoDeviceWithRoom { .. }
-        | WaitReason::CannotSpread { .. }
-        | WaitReason::Neighbours { .. }
-        | WaitReason::PowerCapped { .. }
-        | WaitReason::AwaitsVictims { .. }
-        | WaitReason::GaveUp { .. }
-        | WaitReason::ReclaimsAt { .. }
-        | WaitReason::MachinesComing { .. }
-        | WaitReason::NoMachines { .. } => true,
-        WaitReason::MembersMissing { .. }
-        | WaitReason::Gated { .. }
-        | WaitReason::MembersDisagree { .. }
-        | WaitReason::Unsupported { .. }
-        | WaitReason::QueueUnknown { .. }
-        | WaitReason::QueueNotOpen { .. }
-        | WaitReason::NoQueue { .. }
-        | WaitReason::SeveralQueues { .. }
-        | WaitReason::QueueCycle { .. }
-        | WaitReason::QueueTooDeep { .. }
-        | WaitReason::AtMembersMax { .. }
-        | WaitReason::TermsContradict { .. }
-        | WaitReason::OutOfBudget { .. }
-        | WaitReason::GivesWay { .. } => false,
-    }
-}
-
-/// Whether a node's pods, as they were seen, were given more than it has. What is held or assumed there does not count:
-/// we decided it, and know better by the next plan.
+/// Whether a node's pods, as seen, have more than the node has. Held and assumed pods do not count: they are
+/// our decision, which the next plan can change.
 fn is_overcommitted(state: &ClusterState, node: NodeId) -> bool {
     let node = state.node(node);
     let is_negative =

@@ -1,14 +1,14 @@
 //! Machines that are on their way, for forecasts. Pure.
 //!
 //! ```text
-//!   launches under way ─┬─ what is a node already: that node, as it is once it takes pods ─┐
-//!   spares on their way ┘  the rest: as the MachineType says                               ├─► Coming
-//!                          all at `ready_by`; late ones in as long again as they are late ─┘
+//!   launches under way ─┬─ machines that are nodes already: as they are once they take pods ─┐
+//!   spares on their way ┘  the rest: as the MachineType says                                 ├─► Coming
+//!                          all at `ready_by`; late ones in as long again as they are late ───┘
 //! ```
 
 use api_types::names::{FOR_GANG_TAINT, GPU_NODE_TAINT};
 use capacity::Decision;
-use capacity::catalogue::{Catalogue, Machine, OfferKey};
+use capacity::catalogue::{Catalogue, CatalogueMachine, OfferKey};
 use capacity::claim::{LaunchKey, Purpose};
 use capacity::launches::nodes_by_launch;
 use capacity::memory::Memory;
@@ -17,7 +17,7 @@ use cluster_model::{ClusterState, GangKey, Node, Taint, TaintEffect};
 use forecast::Coming;
 use jiff::{SignedDuration, Timestamp};
 
-/// All of them: those of gangs in the order of their gangs, then spares.
+/// All machines on their way: those of gangs in the order of the gangs, then spares.
 pub fn coming(
     decision: &Decision,
     memory: &Memory,
@@ -27,7 +27,7 @@ pub fn coming(
 ) -> Vec<Coming> {
     let spares = memory.ordered.values().filter(|it| matches!(it.launch.key.purpose, Purpose::Spare(_)));
     let mut spares = spares.peekable();
-    // Nearly always nothing is on its way, and to look at all nodes costs a little.
+    // Nearly always nothing is on its way, and looking at all nodes costs a little.
     if decision.under_way.is_empty() && spares.peek().is_none() {
         return Vec::new();
     }
@@ -57,7 +57,7 @@ pub fn coming(
     for_gangs.chain(for_all).collect()
 }
 
-/// What is late takes as long again as it is late already: the later it is, the less anybody knows.
+/// A late machine is expected to take as long again as it is late already: the later it is, the less is known.
 fn expected_at(ready_by: Timestamp, now: Timestamp) -> Timestamp {
     let late = now.duration_since(ready_by);
     if late < SignedDuration::ZERO { ready_by } else { now.saturating_add(late).unwrap_or(Timestamp::MAX) }
@@ -71,7 +71,7 @@ fn nodes(key: &LaunchKey, offers: &[&OfferKey], there: &[&Node], catalogue: &Cat
     let mut there = there.to_vec();
     let mut found = Vec::with_capacity(offers.len());
     for (index, offer) in offers.iter().enumerate() {
-        // What is not in the catalogue any more is nothing we could say anything about.
+        // Nothing is known of a machine that is not in the catalogue any more.
         let Some(machine) = catalogue.get(&offer.machine) else { continue };
         let labels = machine.labels(&offer.place);
         let has_labels = |node: &&Node| {
@@ -88,8 +88,8 @@ fn nodes(key: &LaunchKey, offers: &[&OfferKey], there: &[&Node], catalogue: &Cat
     found
 }
 
-/// A node that is there, as it is once it takes pods.
-fn once_ready(node: &Node, machine: &Machine, offer: &OfferKey) -> Node {
+/// An existing node, as it is once it takes pods.
+fn once_ready(node: &Node, machine: &CatalogueMachine, offer: &OfferKey) -> Node {
     let is_ours = |taint: &Taint| [FOR_GANG_TAINT, GPU_NODE_TAINT].contains(&&*taint.key);
     if node.schedulable && node.repelling().all(|taint| is_ours(&taint)) {
         return open(node.clone());
@@ -112,7 +112,7 @@ mod tests {
     use capacity::catalogue::OfferPlace;
     use capacity::claim::Launch;
     use capacity::memory::Ordered;
-    use cluster_model::{Change, Resources};
+    use cluster_model::{ClusterChange, Resources};
 
     use super::*;
     use crate::machines::testing::machine;
@@ -129,6 +129,7 @@ mod tests {
         };
         Launch {
             key: LaunchKey { purpose, number: 100 },
+            queue: None,
             machines: zones.iter().map(offer).collect(),
             ready_by: at(160),
             price_micros: 3,
@@ -136,7 +137,7 @@ mod tests {
         }
     }
 
-    /// What the cluster has of a launch: its machine in a zone, by this name.
+    /// The node that a launched machine will become, under this name.
     fn node(launch: &Launch, index: usize, name: &str) -> Node {
         let offer = &launch.machines[index].0;
         let mut node = machine().node(&offer.place, name, &launch.key.mark().unwrap());
@@ -147,7 +148,7 @@ mod tests {
     fn of(launch: &Launch, nodes: Vec<Node>, now: i64) -> Vec<Coming> {
         let mut state = ClusterState::default();
         for node in nodes {
-            state.apply(Change::Node(node));
+            state.apply(ClusterChange::Node(node));
         }
         let (mut memory, mut decision) = (Memory::default(), Decision::default());
         decision.under_way.extend(launch.under_way(at(100)));

@@ -1,11 +1,11 @@
-//! Karpenter as the one who buys: orders become `NodeClaim`s of our own, and `NodeClaim`s tell how the orders fare. Pure.
+//! Converts orders to our own `NodeClaim`s for Karpenter, and reads from `NodeClaim`s how the orders go. Pure.
 
 use std::collections::BTreeMap;
 
 use api_types::launch::LaunchMark;
 use api_types::machine_type::CapacityType;
 use api_types::names;
-use capacity::catalogue::{Machine, OfferKey, OfferPlace};
+use capacity::catalogue::{CatalogueMachine, OfferKey, OfferPlace};
 use capacity::claim::{Claim, Launch, LaunchKey, Purpose};
 use cluster_model::GangKey;
 use jiff::Timestamp;
@@ -13,10 +13,10 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value as Json, json};
 
-/// Keeps Karpenter from disrupting the machine: who runs on it is our affair, and so is when it goes.
+/// Keeps Karpenter from disrupting the machine: we decide what runs on it and when it goes.
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
-/// The guard against leaks: a machine that everybody forgot goes after this. Karpenter's own default; longer than any
-/// attempt of a run that people plan for.
+/// The guard against leaks: a forgotten machine is deleted after this. It is Karpenter's default, and longer
+/// than any planned attempt of a run.
 const EXPIRES_AFTER: &str = "720h";
 
 /// The kind of its claims.
@@ -25,7 +25,7 @@ pub fn node_claims() -> ApiResource {
 }
 
 /// The manifest of one claim of a launch.
-pub fn manifest(launch: &Launch, index: usize, machine: &Machine, epoch: i64) -> Json {
+pub fn manifest(launch: &Launch, index: usize, machine: &CatalogueMachine, epoch: i64) -> Json {
     let mark = launch.mark(index, epoch);
     let place = &launch.machines[index].0.place;
     let mut labels = mark.labels();
@@ -56,35 +56,36 @@ pub fn manifest(launch: &Launch, index: usize, machine: &Machine, epoch: i64) ->
             "requirements": requirements(machine, place),
             "resources": { "requests": requests(machine) },
             "taints": gpu_taint.into_iter().collect::<Vec<_>>(),
-            // Karpenter expects somebody to take these away; until then it leaves the machine alone.
+            // Karpenter leaves the machine alone until these are removed.
             "startupTaints": barrier.into_iter().collect::<Vec<_>>(),
             "expireAfter": EXPIRES_AFTER,
         },
     })
 }
 
-/// What a spot machine would have cost on demand: in its zone, or else in the cheapest one.
-fn on_demand_price(machine: &Machine, place: &OfferPlace) -> Option<i64> {
+/// The on-demand price of a spot machine: in its zone, or else in the cheapest one.
+fn on_demand_price(machine: &CatalogueMachine, place: &OfferPlace) -> Option<i64> {
     let on_demand = machine.offers.iter().filter(|offer| offer.place.capacity_type == CapacityType::OnDemand);
     let cheapest = on_demand.min_by_key(|offer| (offer.place.zone != place.zone, offer.price_micros))?;
     (place.capacity_type == CapacityType::Spot).then_some(cheapest.price_micros)
 }
 
-/// What is asked of the cloud: exactly one offer.
-fn requirements(machine: &Machine, place: &OfferPlace) -> Vec<Json> {
+/// The requirements of the claim: exactly one offer.
+fn requirements(machine: &CatalogueMachine, place: &OfferPlace) -> Vec<Json> {
     let labels = machine.labels(place);
     let asked = labels.iter().filter(|(key, _)| *key != names::GPU_TYPE_NODE_LABEL);
     asked.map(|(key, value)| json!({ "key": key, "operator": "In", "values": [value] })).collect()
 }
 
-/// The instance type is given, so this decides nothing; Karpenter waits for the devices to be there before it calls a machine
-/// initialized. Not CPU and memory: what pods may use of them is less than what the type has, by how much only the node knows.
-fn requests(machine: &Machine) -> BTreeMap<&'static str, String> {
+/// The instance type is fixed, so this decides nothing, but Karpenter calls a machine initialized only when
+/// these devices are there. CPU and memory are left out: pods may use less of them than the type has, and only
+/// the node knows how much.
+fn requests(machine: &CatalogueMachine) -> BTreeMap<&'static str, String> {
     let gpus = machine.room.gpus;
     if gpus > 0 { [(names::GPU_RESOURCE, gpus.to_string())].into() } else { [("cpu", "1".to_owned())].into() }
 }
 
-/// What a `NodeClaim` tells; `None` if it is not one of ours.
+/// Reads a `NodeClaim`; `None` if it is not ours.
 pub fn claim(object: &DynamicObject) -> Option<Claim> {
     let metadata = &object.metadata;
     let empty = BTreeMap::new();
@@ -100,6 +101,7 @@ pub fn claim(object: &DynamicObject) -> Option<Claim> {
     Some(Claim {
         name: metadata.name.as_deref()?.into(),
         launch: LaunchKey { purpose, number: mark.number },
+        queue: mark.queue.as_deref().map(Into::into),
         of: mark.size,
         offer: OfferKey { machine: mark.machine_type.as_str().into(), place: place(&object.data["spec"])? },
         price_micros: mark.price_micros,
@@ -145,7 +147,7 @@ fn trouble(condition: &Json) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use api_types::machine_type::CapacityType;
-    use capacity::catalogue::{Machine, Offer, OfferKey, OfferPlace};
+    use capacity::catalogue::{CatalogueMachine, Offer, OfferKey, OfferPlace};
     use capacity::claim::{Launch, LaunchKey, Purpose};
     use cluster_model::{GangKey, Resources};
     use jiff::Timestamp;
@@ -155,8 +157,8 @@ mod tests {
     use super::{claim, manifest};
     use crate::machines::testing;
 
-    fn machine() -> Machine {
-        Machine {
+    fn machine() -> CatalogueMachine {
+        CatalogueMachine {
             room: Resources { gpus: 8, cpu_millis: 192_000, memory_bytes: 1 << 40, pods: 110 },
             idle_seconds: 300,
             node_pool: Some("gangs".to_owned()),
@@ -172,6 +174,7 @@ mod tests {
             capacity_type: CapacityType::Spot,
         };
         Launch {
+            queue: matches!(purpose, Purpose::Gang(_)).then(|| "team".into()),
             key: LaunchKey { purpose, number: 1_000 },
             machines: vec![(OfferKey { machine: "h100".into(), place }, 29_400_000); 2],
             ready_by: Timestamp::UNIX_EPOCH,
@@ -197,7 +200,7 @@ mod tests {
             let object: DynamicObject = serde_json::from_value(manifest).unwrap();
             let claim = claim(&object).unwrap();
             assert_eq!(claim.name, launch.claim_name(1));
-            assert_eq!(claim.launch, launch.key);
+            assert_eq!((&claim.launch, &claim.queue), (&launch.key, &launch.queue));
             assert_eq!((&claim.offer, claim.price_micros), (&launch.machines[1].0, 29_400_000));
             assert_eq!((claim.of, claim.ready, claim.leaving, claim.trouble), (2, true, false, None));
             assert!(claim.taken_up);
@@ -248,7 +251,7 @@ mod tests {
             offer("b", CapacityType::OnDemand, 90_000_000),
         ];
         let said = |launch: &Launch, offers: &[Offer]| {
-            let machine = Machine { offers: offers.to_vec(), ..machine() };
+            let machine = CatalogueMachine { offers: offers.to_vec(), ..machine() };
             let manifest = manifest(launch, 0, &machine, 7);
             let price = &manifest["metadata"]["annotations"]["warpyard.dev/on-demand-price-per-hour-micros"];
             price.as_str().map(str::to_owned)

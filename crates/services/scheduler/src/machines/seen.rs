@@ -1,9 +1,12 @@
-//! A decision about machines, for people. Pure.
+//! The view of a decision about machines, for people. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::capacity::{BoughtMachines, CapacityView, GangName, LaunchView, OrderedMachines, RefusedView};
+use api_types::capacity::{
+    BoughtMachines, CapacityView, GangName, LaunchView, OrderedMachines, RefusedView, SpendingView,
+};
 use capacity::Decision;
+use capacity::caps::Buying;
 use capacity::catalogue::OfferKey;
 use capacity::claim::{Claim, LaunchKey, Purpose};
 use capacity::holdings::holdings;
@@ -14,21 +17,22 @@ use cluster_model::plan::Plan;
 use cluster_model::{ClusterState, GangKey};
 use jiff::Timestamp;
 
-/// What a launch of spares would say itself stands beside it.
-const FOR_SPARES: &str = "so many idle ones are kept, as the MachineType says";
+/// The reason of spares. Their machines and price are shown next to it.
+const FOR_SPARES: &str = "kept idle as spares, as the MachineType says";
 
-/// All of it, whoever may see it.
+/// The whole view, not yet filtered for a reader.
 pub fn view(
     decision: &Decision,
     claims: &[Claim],
     memory: &Memory,
     (state, plan): (&ClusterState, &Plan),
-    now: Timestamp,
+    (buying, now): (&Buying, Timestamp),
 ) -> CapacityView {
     let for_gangs =
         decision.under_way.iter().map(|(gang, under_way)| launch(Some(name(gang, state)), under_way));
     let spares = memory.ordered.iter().filter_map(|(key, ordered)| spares(key, ordered, claims));
-    let buying: Vec<LaunchView> = for_gangs.chain(spares).collect();
+    let under_way: Vec<LaunchView> = for_gangs.chain(spares).collect();
+    let stopped = buying.stopped.as_deref().map(str::to_owned);
     let refused = decision.refused.iter();
     let mut refused: Vec<RefusedView> =
         refused.map(|it| RefusedView { gang: name(&it.gang, state), why: it.why.clone() }).collect();
@@ -45,18 +49,29 @@ pub fn view(
     });
     CapacityView {
         enabled: true,
-        note: if buying.is_empty() { nothing_because(decision, plan) } else { None },
+        note: if under_way.is_empty() { stopped.or_else(|| nothing_because(decision, plan)) } else { None },
         decided_at: Some(now.to_string()),
-        buying_in_all: count(buying.len()),
-        buying,
+        buying_in_all: count(under_way.len()),
+        buying: under_way,
         refused_in_all: count(refused.len()),
         refused,
         from_pools: count(decision.from_pools.len()),
         machines: Some(machines.collect()),
+        spending: spending(claims, buying),
     }
 }
 
-/// Why nothing is bought though somebody waits who is not spoken of by name.
+fn spending(claims: &[Claim], buying: &Buying) -> Option<SpendingView> {
+    let per_hour_micros: i64 = claims.iter().map(|claim| claim.price_micros).sum();
+    Some(SpendingView {
+        machines: count(claims.len()),
+        most_machines: buying.cap.machines?,
+        per_hour: money(per_hour_micros),
+        most_per_hour: money(buying.cap.per_hour_micros?),
+    })
+}
+
+/// Why nothing is bought although gangs wait that the decision does not name.
 fn nothing_because(decision: &Decision, plan: &Plan) -> Option<String> {
     let refused: BTreeSet<&GangKey> = decision.refused.iter().map(|refused| &refused.gang).collect();
     let is_told = |gang: &GangKey| refused.contains(gang) || decision.from_pools.contains(gang);
@@ -68,7 +83,7 @@ fn nothing_because(decision: &Decision, plan: &Plan) -> Option<String> {
         (others, true) => format!("{others} gangs wait"),
         (others, false) => format!("{others} other gangs wait"),
     };
-    Some(format!("{which} for something that no purchase would change: `warpyard why RUN` says for what"))
+    Some(format!("{which} for something that machines would not change: `warpyard why RUN` says why"))
 }
 
 fn launch(gang: Option<GangName>, under_way: &UnderWay) -> LaunchView {
@@ -84,7 +99,7 @@ fn launch(gang: Option<GangName>, under_way: &UnderWay) -> LaunchView {
     }
 }
 
-/// Why, without what is told beside it: the machines and their price.
+/// The reason without the machines and the price, which are shown next to it.
 fn beside(why: &str, machines: &BTreeMap<OfferKey, u32>, price_micros: i64) -> String {
     let machines: Vec<String> = machines.iter().map(|(offer, count)| format!("{count} × {offer}")).collect();
     let rest = why.strip_prefix(&machines.join(", ")).unwrap_or(why);
@@ -92,7 +107,7 @@ fn beside(why: &str, machines: &BTreeMap<OfferKey, u32>, price_micros: i64) -> S
     rest.trim_start().to_owned()
 }
 
-/// Spares on their way; nobody waits for them, so they are under way for nobody.
+/// Spares on their way. No gang waits for them.
 fn spares(key: &LaunchKey, ordered: &Ordered, claims: &[Claim]) -> Option<LaunchView> {
     let Purpose::Spare(_) = key.purpose else { return None };
     let Ordered { launch, at, .. } = ordered;
@@ -145,12 +160,13 @@ fn count(number: usize) -> u32 {
 mod tests {
     use api_types::machine_type::CapacityType;
     use capacity::Decision;
-    use capacity::buy::Refused;
+    use capacity::buy::RefusedGang;
+    use capacity::caps::{Buying, Cap};
     use capacity::catalogue::{OfferKey, OfferPlace};
     use capacity::claim::{Claim, Launch, LaunchKey, Purpose};
     use capacity::memory::{Memory, Ordered};
     use cluster_model::plan::Plan;
-    use cluster_model::{Change, ClusterState, GangKey, Pod, PodKey};
+    use cluster_model::{ClusterChange, ClusterState, GangKey, Pod, PodKey};
     use jiff::Timestamp;
     use serde_json::json;
 
@@ -169,6 +185,7 @@ mod tests {
         };
         Launch {
             key: LaunchKey { purpose, number: 100 },
+            queue: None,
             machines: vec![(OfferKey { machine: "h100".into(), place }, 29_400_000); size],
             ready_by: at(160),
             price_micros: 29_400_000 * i64::try_from(size).unwrap(),
@@ -180,6 +197,7 @@ mod tests {
         Claim {
             name: launch.claim_name(index),
             launch: launch.key.clone(),
+            queue: None,
             of: u32::try_from(launch.machines.len()).unwrap(),
             offer: launch.machines[index].0.clone(),
             price_micros: launch.machines[index].1,
@@ -192,12 +210,12 @@ mod tests {
         }
     }
 
-    /// A plan after which so many gangs wait.
+    /// A plan after which this many gangs wait.
     fn plan(gangs: usize) -> Plan {
         let mut state = ClusterState::default();
         for number in 0..gangs {
             let (name, gang) = (format!("waits-{number}"), GangKey::new("nlp", format!("waits-{number}")));
-            state.apply(Change::Pod(Pod::new(PodKey::new("nlp", name.clone(), name), gang)));
+            state.apply(ClusterChange::Pod(Pod::new(PodKey::new("nlp", name.clone(), name), gang)));
         }
         placement::plan(&mut state, &placement::Policy::default(), at(100))
     }
@@ -206,13 +224,13 @@ mod tests {
     fn if_nothing_is_bought_though_gangs_wait_it_is_said_that_they_wait_for_something_else() {
         let note = |decision: &Decision, gangs| {
             let (state, memory) = (ClusterState::default(), Memory::default());
-            view(decision, &[], &memory, (&state, &plan(gangs)), at(101)).note
+            view(decision, &[], &memory, (&state, &plan(gangs)), (&Buying::default(), at(101))).note
         };
         let starts_with = |note: Option<String>, text: &str| note.is_some_and(|note| note.starts_with(text));
         assert_eq!(note(&Decision::default(), 0), None);
         assert!(starts_with(note(&Decision::default(), 1), "1 gang waits for something"));
         assert!(starts_with(note(&Decision::default(), 3), "3 gangs wait for something"));
-        let refused = Refused { gang: GangKey::new("nlp", "waits-0"), why: "dear".to_owned() };
+        let refused = RefusedGang { gang: GangKey::new("nlp", "waits-0"), why: "dear".to_owned() };
         let decision = Decision {
             refused: vec![refused],
             from_pools: [GangKey::new("nlp", "waits-1")].into(),
@@ -231,7 +249,7 @@ mod tests {
         let machines = [(offer, 2)].into();
         for (why, expected) in [
             ("2 × spot h100 in a/r1 at 58.80 an hour for 2 members of 8 GPUs", "for 2 members of 8 GPUs"),
-            ("ordered by a scheduler that led before", "ordered by a scheduler that led before"),
+            ("ordered by an earlier leader", "ordered by an earlier leader"),
         ] {
             assert_eq!(beside(why, &machines, 58_800_000), expected);
         }
@@ -242,7 +260,7 @@ mod tests {
         let (train, refused) = (GangKey::new("nlp", "train-1"), GangKey::new("nlp", "big"));
         let mut state = ClusterState::default();
         let pod = Pod::new(PodKey::new("nlp", "train-1-0", "uid"), train.clone());
-        state.apply(Change::Pod(Pod { run: Some("train".into()), ..pod }));
+        state.apply(ClusterChange::Pod(Pod { run: Some("train".into()), ..pod }));
         let (for_gang, spare) = (launch(Purpose::Gang(train), 2), launch(Purpose::Spare("h100".into()), 1));
         let mut memory = Memory::default();
         let ordered = Ordered { launch: spare.clone(), at: at(100), seen: [].into() };
@@ -250,12 +268,15 @@ mod tests {
         let claims = [claim(&for_gang, 0, true), claim(&for_gang, 1, false), claim(&spare, 0, true)];
         let decision = Decision {
             under_way: for_gang.under_way(at(100)).into_iter().collect(),
-            refused: vec![Refused { gang: refused.clone(), why: "dear".to_owned() }],
+            refused: vec![RefusedGang { gang: refused.clone(), why: "dear".to_owned() }],
             from_pools: [GangKey::new("nlp", "one")].into(),
             ..Decision::default()
         };
+        let cap = Cap { machines: Some(4), per_hour_micros: Some(100_000_000) };
+        let buying = Buying { cap, stopped: None };
         let told =
-            serde_json::to_value(view(&decision, &claims, &memory, (&state, &plan(0)), at(101))).unwrap();
+            serde_json::to_value(view(&decision, &claims, &memory, (&state, &plan(0)), (&buying, at(101))))
+                .unwrap();
         let machines = |count| {
             json!([{
                 "count": count, "machineType": "h100", "capacityType": "spot", "zone": "a", "rack": "r1",
@@ -283,6 +304,9 @@ mod tests {
                 "machineType": "h100", "capacityType": "spot", "count": 3, "starting": 3, "idle": 0,
                 "leaving": 0, "perHour": "88.20",
             }],
+            "spending": {
+                "machines": 3, "mostMachines": 4, "perHour": "88.20", "mostPerHour": "100.00",
+            },
         });
         assert_eq!(told, expect);
     }

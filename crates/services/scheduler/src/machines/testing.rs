@@ -1,12 +1,13 @@
 //! A machine for tests.
 
 use api_types::machine_type::NodeClassReference;
-use capacity::catalogue::Machine;
+use capacity::caps::Cap;
+use capacity::catalogue::CatalogueMachine;
 use cluster_model::Resources;
 
-/// Eight H100, and nowhere to be had.
-pub fn machine() -> Machine {
-    Machine {
+/// Eight H100, without any offer.
+pub fn machine() -> CatalogueMachine {
+    CatalogueMachine {
         name: "h100".into(),
         instance_type: "h100-8x".into(),
         gpu_type: Some("H100".into()),
@@ -14,8 +15,11 @@ pub fn machine() -> Machine {
         boot_seconds: 60,
         idle_seconds: 60,
         spares: 0,
+        cap: Cap::default(),
         offers: Vec::new(),
         node_class: NodeClassReference { group: "g".into(), kind: "K".into(), name: "n".into() },
         node_pool: None,
+        generation: None,
+        real_room: None,
     }
 }

@@ -10,7 +10,7 @@ use crate::shares::shares;
 const GPU_TYPES_MAX: usize = 32;
 /// Queues that have a label of their own.
 const QUEUES_MAX: usize = 200;
-/// What the rest is called.
+/// The label of the rest.
 const OTHER: &str = "other";
 
 /// GPUs of one type.
@@ -21,7 +21,7 @@ pub(super) struct Gpus {
     pub free_in_part: i64,
 }
 
-/// By type, those with the most GPUs; the rest in one. O(nodes).
+/// GPUs by type: the types with the most GPUs, and the rest as one. O(nodes).
 pub(super) fn gpus_by_type(state: &ClusterState) -> Vec<(String, Gpus)> {
     let mut types: BTreeMap<String, Gpus> = BTreeMap::new();
     for (_, node) in state.nodes() {
@@ -49,7 +49,7 @@ pub(super) fn gpus_by_type(state: &ClusterState) -> Vec<(String, Gpus)> {
     types
 }
 
-/// Queues that hold most, with what they hold and are due; the rest in one, of which both are sums.
+/// The queues that hold most, with what they hold and what they are due; the rest is summed as one.
 pub(super) fn queues(state: &ClusterState) -> Vec<(String, i64, i64)> {
     let capacity: i64 = state.capacity().values().sum();
     let mut queues: Vec<_> = shares(state)
@@ -79,17 +79,17 @@ fn part(capacity: i64, percent: f64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
+    use cluster_model::{ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources};
 
     use super::{Gpus, OTHER, QUEUES_MAX, gpus_by_type, queues};
 
-    fn node(name: &str, gpu_type: &str, gpus: i64) -> Change {
+    fn node(name: &str, gpu_type: &str, gpus: i64) -> ClusterChange {
         let allocatable = Resources { gpus, pods: 10, ..Resources::default() };
-        Change::Node(Node { gpu_type: Some(gpu_type.into()), allocatable, ..Node::new(name) })
+        ClusterChange::Node(Node { gpu_type: Some(gpu_type.into()), allocatable, ..Node::new(name) })
     }
 
-    fn pod(name: &str, gpus: i64, node: &str) -> Change {
-        Change::Pod(Pod {
+    fn pod(name: &str, gpus: i64, node: &str) -> ClusterChange {
+        ClusterChange::Pod(Pod {
             node: Some(node.into()),
             requests: Resources { gpus, pods: 1, ..Resources::default() },
             ..Pod::new(PodKey::new("team", name, "u"), GangKey::new("team", name))
@@ -111,7 +111,7 @@ mod tests {
     fn there_are_never_more_labels_than_said() {
         let mut state = ClusterState::default();
         for number in 0..QUEUES_MAX + 5 {
-            state.apply(Change::Queue(Queue::new(format!("q{number}"))));
+            state.apply(ClusterChange::Queue(Queue::new(format!("q{number}"))));
         }
         for number in 0..40 {
             state.apply(node(&format!("n{number}"), &format!("type-{number}"), 8));

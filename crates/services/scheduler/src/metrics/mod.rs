@@ -1,6 +1,7 @@
-//! What the scheduler counts. Labels come from enums, or from names of which there is a bounded number.
+//! The scheduler's metrics. Labels come from enums, or from a bounded number of names.
 
 mod gauges;
+pub mod machines;
 pub mod table;
 
 use std::collections::BTreeMap;
@@ -17,18 +18,18 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Registry;
 
-use self::table::TABLE;
+use self::table::{TABLE, register};
 
-/// All of them; clones share the numbers.
+/// All metrics; clones share the numbers.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// Time of one plan.
     pub plan_seconds: Histogram,
-    /// Time from sending a bind to knowing what became of it.
+    /// Time from sending a bind to knowing its outcome.
     pub bind_seconds: Histogram,
-    /// Time from then to seeing it in the watch.
+    /// Time from then until the watch shows it.
     pub watch_lag_seconds: Histogram,
     /// Changes that wait for the planner.
     pub watch_backlog: Gauge,
@@ -36,11 +37,15 @@ pub struct Metrics {
     pub is_leader: Gauge,
     /// The epoch this process published; 0 before.
     pub epoch: Gauge,
-    /// What went wrong with the watches.
+    /// Errors of the watches.
     pub watches: Arc<Counters>,
-    /// Questions about a start that made the forecast thread panic.
+    /// Questions that made the forecast thread panic.
     pub forecast_panics: Counter,
-    /// Gangs of which some members have a node while others wait.
+    /// Plans that the independent judge looked at.
+    pub plans_judged: Counter,
+    /// Plans that it found wrong.
+    pub plans_wrong: Counter,
+    /// Gangs with some members on a node while others wait.
     pub gangs_in_part: Gauge,
     holds: Gauge,
     binds: Family<OutcomeLabel, Counter>,
@@ -52,6 +57,8 @@ pub struct Metrics {
     gpus_free_in_part: Family<GpuTypeLabel, Gauge>,
     queue_gpus_used: Family<QueueLabel, Gauge>,
     queue_gpus_due: Family<QueueLabel, Gauge>,
+    /// Of machines that are bought.
+    pub machines: machines::MachineMetrics,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -87,6 +94,8 @@ impl Metrics {
             epoch: Gauge::default(),
             watches: Arc::default(),
             forecast_panics: Counter::default(),
+            plans_judged: Counter::default(),
+            plans_wrong: Counter::default(),
             gangs_in_part: Gauge::default(),
             holds: Gauge::default(),
             binds: Family::default(),
@@ -98,6 +107,7 @@ impl Metrics {
             gpus_free_in_part: Family::default(),
             queue_gpus_used: Family::default(),
             queue_gpus_due: Family::default(),
+            machines: machines::MachineMetrics::default(),
         };
         let mut registry = Registry::with_prefix(table::PREFIX);
         metrics.register(&mut registry);
@@ -114,6 +124,8 @@ impl Metrics {
         register(registry, "watch_backlog", self.watch_backlog.clone());
         registry.register_collector(Box::new(WatchErrors(Arc::clone(&self.watches))));
         register(registry, "forecast_panics", self.forecast_panics.clone());
+        register(registry, "plans_judged", self.plans_judged.clone());
+        register(registry, "plans_wrong", self.plans_wrong.clone());
         register(registry, "gangs_waiting", self.waiting.clone());
         register(registry, "gangs_in_part", self.gangs_in_part.clone());
         register(registry, "holds", self.holds.clone());
@@ -124,6 +136,7 @@ impl Metrics {
         register(registry, "gpus_free_in_part", self.gpus_free_in_part.clone());
         register(registry, "queue_gpus_used", self.queue_gpus_used.clone());
         register(registry, "queue_gpus_due", self.queue_gpus_due.clone());
+        self.machines.register(registry);
     }
 
     /// Counts a bind.
@@ -132,7 +145,7 @@ impl Metrics {
         self.bind_seconds.observe(report.took.as_secs_f64());
     }
 
-    /// Counts those who give way in a plan that is carried out.
+    /// Counts the gangs that a carried-out plan evicts.
     pub fn count_evictions(&self, plan: &Plan) {
         for eviction in &plan.evictions {
             let label = ReasonLabel { reason: rule(eviction.why) };
@@ -153,7 +166,8 @@ impl Metrics {
         }
     }
 
-    /// Shows who holds what. O(nodes + queues): some milliseconds at 10,000 nodes, to be called once a second.
+    /// Shows what queues and GPU types hold. O(nodes + queues): some milliseconds at 10,000 nodes; call it once
+    /// a second.
     pub fn show_state(&self, state: &ClusterState) {
         self.holds.set(i64::try_from(state.held_gangs().len()).unwrap_or(i64::MAX));
         for family in [&self.gpus, &self.gpus_used, &self.gpus_free_in_part] {
@@ -175,15 +189,6 @@ impl Metrics {
     }
 }
 
-/// Under the help that the table gives it.
-fn register(registry: &mut Registry, name: &'static str, metric: impl Metric) {
-    registry.register(name, help(name), metric);
-}
-
-fn help(name: &str) -> &'static str {
-    TABLE.iter().find(|entry| entry.name == name).map_or("", |entry| entry.help)
-}
-
 /// The rule, as a label.
 fn rule(reason: EvictionRule) -> &'static str {
     match reason {
@@ -203,7 +208,12 @@ impl Collector for WatchErrors {
             [("watch_errors", &self.0.errors), ("watch_decode_errors", &self.0.decode_errors)]
         {
             let counter = ConstCounter::new(count.load(Ordering::Relaxed));
-            counter.encode(encoder.encode_descriptor(name, help(name), None, counter.metric_type())?)?;
+            counter.encode(encoder.encode_descriptor(
+                name,
+                TABLE.help(name),
+                None,
+                counter.metric_type(),
+            )?)?;
         }
         Ok(())
     }

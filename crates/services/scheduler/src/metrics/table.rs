@@ -1,128 +1,114 @@
-//! Every metric, by name: what the registry has, what the reference says, and what the dashboard may draw are the same
-//! list, and tests hold them to it.
+//! Every metric, by name. The registry, the reference and the dashboard use this one list, and tests check
+//! that.
 
-/// What all names begin with.
+use prometheus_client::registry::{Metric, Registry};
+use service_kit::metric_table::{MetricEntry, MetricKind, MetricTable};
+
+/// The prefix of all names.
 pub const PREFIX: &str = "warpyard_scheduler";
 
-/// How a metric behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Grows; its name ends in `_total`.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Buckets, a sum and a count.
-    Histogram,
+type Labels = &'static [(&'static str, &'static str)];
+
+const fn entry(name: &'static str, kind: MetricKind, labels: Labels, help: &'static str) -> MetricEntry {
+    MetricEntry::new(name, kind, help).labels(labels)
 }
 
-impl Kind {
-    /// As Prometheus says it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
+const REASON: Labels = &[("reason", "the code of the most binding reason")];
+const GPU_TYPE: Labels = &[("gpu_type", "the 32 types with the most GPUs, and `other`")];
+const MACHINE: Labels =
+    &[("machine_type", "the MachineType"), ("capacity_type", "on-demand, spot or reserved")];
+const QUEUE: Labels = &[("queue", "the 200 queues that hold most, and `other`")];
 
-/// One metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Without the prefix and, for counters, without `_total`.
-    pub name: &'static str,
-    /// How it behaves.
-    pub kind: Kind,
-    /// Its label, if it has one, and where that comes from.
-    pub label: Option<(&'static str, &'static str)>,
-    /// What it says.
-    pub help: &'static str,
-}
+/// All metrics.
+pub const TABLE: MetricTable = MetricTable {
+    prefix: PREFIX,
+    entries: &[
+        entry("is_leader", MetricKind::Gauge, &[], "1 while this process leads"),
+        entry("epoch", MetricKind::Gauge, &[], "The epoch this process published"),
+        entry("plan_seconds", MetricKind::Histogram, &[], "Time of one plan"),
+        entry("bind_seconds", MetricKind::Histogram, &[], "Time from sending a bind to its outcome"),
+        entry("binds", MetricKind::Counter, &[("outcome", "bound, gone, refused, …")], "Binds by outcome"),
+        entry(
+            "watch_lag_seconds",
+            MetricKind::Histogram,
+            &[],
+            "Time from the answer to a bind until the watch shows the pod on its node",
+        ),
+        entry("watch_backlog", MetricKind::Gauge, &[], "Changes from the watches that wait for the planner"),
+        entry("watch_errors", MetricKind::Counter, &[], "Lists or watches that failed or broke off"),
+        entry("watch_decode_errors", MetricKind::Counter, &[], "Objects that could not be decoded"),
+        entry(
+            "forecast_panics",
+            MetricKind::Counter,
+            &[],
+            "Gangs whose forecast made its thread panic: a defect, please report it with a snapshot",
+        ),
+        entry(
+            "plans_judged",
+            MetricKind::Counter,
+            &[],
+            "Plans that an independent judge looked at; one every two minutes",
+        ),
+        entry(
+            "plans_wrong",
+            MetricKind::Counter,
+            &[],
+            "Plans that the judge found wrong: a defect, please report it with the snapshot that the log names",
+        ),
+        entry("gangs_waiting", MetricKind::Gauge, REASON, "Waiting gangs by their most binding reason"),
+        entry("gangs_in_part", MetricKind::Gauge, &[], "Gangs with some members on nodes and others waiting"),
+        entry("holds", MetricKind::Gauge, &[], "Gangs for which nodes are held until others have left them"),
+        entry(
+            "evictions",
+            MetricKind::Counter,
+            &[("reason", "the rule: priority, reclaim, expected-work, consolidation")],
+            "Gangs that were evicted for others",
+        ),
+        entry(
+            "evicted_gpu_seconds",
+            MetricKind::Counter,
+            &[("reason", "the rule: priority, reclaim, expected-work, consolidation")],
+            "GPU time that evicted gangs lost: since their start, or since their last checkpoint",
+        ),
+        entry("gpus", MetricKind::Gauge, GPU_TYPE, "GPUs that nodes offer"),
+        entry(
+            "gpus_used",
+            MetricKind::Gauge,
+            GPU_TYPE,
+            "GPUs in use, or promised to a pod that is being bound",
+        ),
+        entry(
+            "gpus_free_in_part",
+            MetricKind::Gauge,
+            GPU_TYPE,
+            "Free GPUs on partly used nodes: no gang that needs whole nodes can use them",
+        ),
+        entry("queue_gpus_used", MetricKind::Gauge, QUEUE, "GPUs that a queue and those below it hold"),
+        entry(
+            "queue_gpus_due",
+            MetricKind::Gauge,
+            QUEUE,
+            "GPUs that a queue is due by the weights of the tree",
+        ),
+        entry("machines", MetricKind::Gauge, MACHINE, "Machines that were bought and are not gone"),
+        entry("machines_most", MetricKind::Gauge, &[], "How many of them the BuyingPolicy allows"),
+        entry(
+            "machines_per_hour",
+            MetricKind::Gauge,
+            MACHINE,
+            "What they cost per hour, in the currency of the price sheets",
+        ),
+        entry("machines_per_hour_most", MetricKind::Gauge, &[], "What the BuyingPolicy allows per hour"),
+        entry(
+            "launches",
+            MetricKind::Counter,
+            &[("outcome", "decided, failed, in-vain (paid for and not used), refused (beyond a cap)")],
+            "Launches of machines by outcome",
+        ),
+    ],
+};
 
-impl Entry {
-    /// As a scrape shows it.
-    pub fn full_name(&self) -> String {
-        let ending = if self.kind == Kind::Counter { "_total" } else { "" };
-        format!("{PREFIX}_{}{ending}", self.name)
-    }
-}
-
-const fn entry(
-    name: &'static str,
-    kind: Kind,
-    label: Option<(&'static str, &'static str)>,
-    help: &'static str,
-) -> Entry {
-    Entry { name, kind, label, help }
-}
-
-const REASON: Option<(&str, &str)> = Some(("reason", "the code of the most binding reason"));
-const GPU_TYPE: Option<(&str, &str)> = Some(("gpu_type", "the 32 types with the most GPUs, and `other`"));
-const QUEUE: Option<(&str, &str)> = Some(("queue", "the 200 queues that hold most, and `other`"));
-
-/// All of them.
-pub const TABLE: &[Entry] = &[
-    entry("is_leader", Kind::Gauge, None, "1 while this process leads"),
-    entry("epoch", Kind::Gauge, None, "The epoch this process published"),
-    entry("plan_seconds", Kind::Histogram, None, "Time of one plan"),
-    entry("bind_seconds", Kind::Histogram, None, "Time from sending a bind to its outcome"),
-    entry("binds", Kind::Counter, Some(("outcome", "bound, gone, refused, …")), "Binds by outcome"),
-    entry(
-        "watch_lag_seconds",
-        Kind::Histogram,
-        None,
-        "Time from knowing that a bind was done to seeing the pod on its node in the watch",
-    ),
-    entry("watch_backlog", Kind::Gauge, None, "Changes that came by the watches and wait for the planner"),
-    entry("watch_errors", Kind::Counter, None, "Lists or watches that failed or broke off"),
-    entry("watch_decode_errors", Kind::Counter, None, "Objects that could not be decoded"),
-    entry(
-        "forecast_panics",
-        Kind::Counter,
-        None,
-        "Gangs whose forecast made its thread panic: a defect, please report it with a snapshot",
-    ),
-    entry("gangs_waiting", Kind::Gauge, REASON, "Waiting gangs by their most binding reason"),
-    entry("gangs_in_part", Kind::Gauge, None, "Gangs with some members on nodes and others waiting"),
-    entry("holds", Kind::Gauge, None, "Gangs for which nodes are held until others are gone from there"),
-    entry(
-        "evictions",
-        Kind::Counter,
-        Some(("reason", "the rule: priority, reclaim, expected-work, consolidation")),
-        "Gangs that were told to give way",
-    ),
-    entry(
-        "evicted_gpu_seconds",
-        Kind::Counter,
-        Some(("reason", "the rule: priority, reclaim, expected-work, consolidation")),
-        "GPU time that gangs lost by giving way: since their start, or since their last checkpoint",
-    ),
-    entry("gpus", Kind::Gauge, GPU_TYPE, "GPUs that nodes offer"),
-    entry("gpus_used", Kind::Gauge, GPU_TYPE, "GPUs that are held, or promised to a pod that is being bound"),
-    entry(
-        "gpus_free_in_part",
-        Kind::Gauge,
-        GPU_TYPE,
-        "Free GPUs on nodes of which other GPUs are held: no gang that needs whole nodes can use them",
-    ),
-    entry("queue_gpus_used", Kind::Gauge, QUEUE, "GPUs that a queue and those below it hold"),
-    entry("queue_gpus_due", Kind::Gauge, QUEUE, "GPUs that a queue is due by the weights of the tree"),
-];
-
-/// The page of the reference.
-pub fn reference_markdown() -> String {
-    let mut text = String::from(
-        "<!-- Generated by `cargo xtask codegen` from crates/services/scheduler. Do not edit. -->\n\n\
-         # Metrics of `warpyard-scheduler`\n\n\
-         Served at `/metrics` of `--health-listen`, in OpenMetrics' text format. A standby serves them too, and shows 0 \
-         for `warpyard_scheduler_is_leader`. `deploy/grafana/warpyard-scheduler.json` is a dashboard of them.\n\n\
-         | metric | kind | label | what it says |\n|---|---|---|---|\n",
-    );
-    let rows = TABLE.iter().map(|entry| {
-        let label = entry.label.map_or_else(String::new, |(name, values)| format!("`{name}`: {values}"));
-        let (name, kind) = (entry.full_name(), entry.kind.as_str());
-        format!("| `{name}` | {kind} | {label} | {} |\n", entry.help)
-    });
-    text.extend(rows);
-    text
+/// Registers a metric, with the help text from the table.
+pub(super) fn register(registry: &mut Registry, name: &'static str, metric: impl Metric) {
+    registry.register(name, TABLE.help(name), metric);
 }

@@ -1,4 +1,4 @@
-//! What is said to those who ask. Pure.
+//! The answers to questions. Pure.
 
 use api_types::capacity::CapacityView;
 use api_types::outlook::{Line, LineQuery, Outlook, RunOutlook, StartForecast, WaitingJob};
@@ -10,9 +10,10 @@ use super::picture::Picture;
 use crate::explain;
 use crate::shares::shares;
 
-/// As many runs as a line gives, whatever is asked for: some 500 bytes each.
+/// The most runs in one answer: about 500 bytes each.
 const LINE_MAX: usize = 1_000;
-const NOBODY_BUYS: &str = "the scheduler runs without --buy-machines";
+/// Why nothing is bought without `--buy-machines`.
+pub const NOBODY_BUYS: &str = "the scheduler runs without --buy-machines";
 
 /// The gang of a run that waits in a picture.
 pub fn gang_of_run<'a>(picture: &'a Picture, namespace: &str, run: &str) -> Option<&'a GangKey> {
@@ -20,7 +21,7 @@ pub fn gang_of_run<'a>(picture: &'a Picture, namespace: &str, run: &str) -> Opti
     picture.plan.waiting.iter().find(is_it).map(|gang| &gang.gang)
 }
 
-/// All about one gang; `None` if it does not wait.
+/// The outlook of one gang; `None` if it does not wait.
 pub fn outlook(picture: &Picture, gang: &GangKey, forecast: Option<StartForecast>) -> Option<RunOutlook> {
     let waiting = &picture.plan.waiting;
     let at = waiting.iter().position(|waiting| waiting.gang == *gang)?;
@@ -32,7 +33,7 @@ pub fn outlook(picture: &Picture, gang: &GangKey, forecast: Option<StartForecast
     Some(RunOutlook { reasons: explain::reasons(&waiting[at]), outlook })
 }
 
-/// All queues, and the first runs that wait and are asked about, each with its place among all who wait.
+/// All queues, and the first waiting runs that were asked for, each with its place among all waiting gangs.
 pub fn line(
     picture: &Picture,
     query: &LineQuery,
@@ -74,7 +75,7 @@ pub fn line(
     }
 }
 
-/// What was decided about machines, as far as it is asked about; who asks shows machines to whom it may.
+/// The last decision about machines, as far as it was asked for; the API server filters it for the reader.
 pub fn capacity(decided: Option<&CapacityView>, query: &LineQuery) -> CapacityView {
     let Some(decided) = decided else { return CapacityView::nothing(false, NOBODY_BUYS) };
     let is_asked_about =
@@ -82,7 +83,8 @@ pub fn capacity(decided: Option<&CapacityView>, query: &LineQuery) -> CapacityVi
     decided.seen_by(is_asked_about, true, query.limit.min(LINE_MAX))
 }
 
-/// Those ahead of somebody. Who cannot start as it is does not count: no time brings it to its turn.
+/// The gangs ahead of a gang. A gang that cannot start as it is does not count: waiting does not bring it to
+/// its turn.
 #[derive(Default)]
 struct Ahead {
     jobs: u32,

@@ -1,5 +1,5 @@
-//! Who may ask: the API server, which asks for those who may see what they ask about. Its token must be made for us
-//! (by audience), so that a token which leaks here opens nothing else.
+//! Authenticates callers: only the API server may ask, on behalf of people who may see the answer. Its token
+//! must be made for our audience, so that a token that leaks here opens nothing else.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,25 +15,27 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::warn;
 
-/// An accepted token is asked about again after this.
+/// An accepted token is reviewed again after this.
 const LIFETIME: Duration = Duration::from_secs(10);
-/// A token that was accepted within this time is asked about again whatever others do: as long as one lives.
+/// A token that was accepted within this time is always reviewed again, whatever other callers do. This is the
+/// lifetime of a token.
 const KNOWN_FOR: Duration = Duration::from_mins(10);
-/// Accepted tokens that are known: a few API servers, with an old and a new token each.
+/// Known accepted tokens: a few API servers, with an old and a new token each.
 const ACCEPTED_MAX: usize = 64;
-/// Unknown tokens that are asked about in a lifetime for one address; whoever guesses costs the API server no more than
-/// that, and keeps out nobody who is elsewhere.
+/// Unknown tokens that are reviewed for one address in a lifetime. This bounds what guesses cost the API
+/// server, and does not shut out callers at other addresses.
 const GUESSES_MAX: u32 = 20;
-/// Addresses of which guesses are counted, some 50 bytes each; when so many guess at one time, who is new has to wait.
+/// Addresses whose guesses are counted, about 50 bytes each. While this many guess at one time, a new address
+/// has to wait.
 const PEERS_MAX: usize = 1_024;
-/// Questions to the API server at one time, about known and about unknown tokens each: one takes milliseconds.
+/// Concurrent reviews, for known and for unknown tokens each: one takes milliseconds.
 const REVIEWS_AT_ONCE: usize = 4;
-/// What the API server gets to say who it is, and how long its turn is waited for; who asks us waits for a second.
+/// The time limit for a review, and for its turn; our caller waits for a second.
 const REVIEW_TIME_MAX: Duration = Duration::from_secs(2);
 /// Tokens of service accounts are about 1 KiB.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
-/// Finds out who calls.
+/// Authenticates callers.
 pub struct Callers {
     client: Client,
     seen: Mutex<Seen>,
@@ -43,34 +45,34 @@ pub struct Callers {
 
 #[derive(Default)]
 struct Seen {
-    /// Tokens by hash, with when the API server was asked.
+    /// Tokens by hash, with the time of their review.
     accepted: HashMap<[u8; 32], Instant>,
-    /// Since when, and how many unknown tokens were asked about.
+    /// By address: since when, and how many unknown tokens were reviewed.
     guesses: HashMap<IpAddr, (Instant, u32)>,
 }
 
-/// What is known of a token.
+/// What we know about a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
     /// It was accepted just now.
     Accepted,
-    /// It was accepted lately, and is to be asked about.
+    /// It was accepted lately, and is due for another review.
     Known,
-    /// It is to be asked about, which was counted.
+    /// It must be reviewed, and was counted as a guess.
     Unknown,
 }
 
-/// Why somebody may not ask.
+/// Why a caller is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The token is missing, wrong, or another's.
     NotTheApiServer,
-    /// It could not be found out, or too many tokens came from there.
+    /// The review failed, or too many tokens came from that address.
     NotNow,
 }
 
 impl Callers {
-    /// Asks with this client, which needs the right to create `TokenReviews`.
+    /// Reviews with this client, which needs the right to create `TokenReviews`.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -80,7 +82,7 @@ impl Callers {
         }
     }
 
-    /// Whether the bearer of this token, who calls from there, may ask.
+    /// Checks whether a caller with this token, from this address, may ask.
     pub async fn check(&self, token: &str, peer: IpAddr) -> Result<(), Refusal> {
         if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
             return Err(Refusal::NotTheApiServer);
@@ -94,7 +96,8 @@ impl Callers {
         };
         let reviewed = tokio::time::timeout(REVIEW_TIME_MAX, async {
             let _turn = turns.acquire().await.ok()?;
-            let log = |error: &kube::Error| warn!(%error, "Cannot find out who asks; nobody is answered.");
+            let log =
+                |error: &kube::Error| warn!(%error, "Cannot authenticate callers; no question is answered.");
             self.review(token).await.inspect_err(log).ok()
         });
         let is_the_api_server = reviewed.await.ok().flatten().ok_or(Refusal::NotNow)?;
@@ -121,8 +124,8 @@ impl Callers {
 }
 
 impl Seen {
-    /// Forgets what is old; an error if the token is not known and no more may be asked about. Counted before the API
-    /// server is asked: what is under way counts too.
+    /// Forgets old entries. Fails if the token is unknown and no more may be reviewed. Counts before the
+    /// review, so that reviews under way count too.
     fn look_up(&mut self, hash: &[u8; 32], peer: IpAddr, now: Instant) -> Result<Token, Refusal> {
         self.accepted.retain(|_, asked| *asked + KNOWN_FOR > now);
         match self.accepted.get(hash) {

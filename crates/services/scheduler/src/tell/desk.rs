@@ -1,5 +1,5 @@
-//! Where those who ask, the planning thread and the forecast thread meet. Nobody waits here for long, and the planning
-//! thread not at all.
+//! The meeting point of callers, the planning thread and the forecast thread. Waits here are short, and the
+//! planning thread never waits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,28 +12,28 @@ use forecast::Coming;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::learned::Outcomes;
+use super::outcomes::Outcomes;
 use super::picture::Picture;
 
-/// A picture is kept while somebody asked within this time, and taken for nobody who asked longer ago.
+/// A picture is taken and kept only while the last question is younger than this.
 const ASKED_WITHIN: Duration = Duration::from_mins(1);
-/// A picture costs the planning thread a copy of the state: no more than one in this time.
+/// Time between two pictures: each costs the planning thread a copy of the state.
 const PICTURE_PACE: Duration = Duration::from_secs(3);
-/// After a picture, so many times as long as it took pass before another one is taken for who decides about machines.
+/// For decisions about machines, the next picture is taken after this many times as long as the last one took.
 const PICTURE_REST_FACTOR: u32 = 20;
-/// Gangs that may wait for their forecast; who comes later asks again.
+/// Gangs that may wait for their forecast; a later question must be repeated.
 const QUESTIONS_MAX: usize = 64;
 /// Forecasts that are kept, some 500 bytes each; the oldest is forgotten first.
 const FORECASTS_MAX: usize = 4_096;
-/// A forecast is worked out again after this, if somebody asks.
+/// After this a forecast is worked out anew, if it is asked for.
 const FORECAST_LIFETIME: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// The meeting point of the threads.
 #[derive(Default)]
 pub struct Desk {
     inner: Mutex<Inner>,
     picture: watch::Sender<Option<Arc<Picture>>>,
-    /// Counts forecasts, for those who wait for one.
+    /// Counts forecasts, for callers that wait for one.
     forecasts_made: watch::Sender<u64>,
     plan_again: Notify,
     questions: Notify,
@@ -45,7 +45,7 @@ struct Inner {
     asked: Option<Instant>,
     pictured: Option<Instant>,
     picture_took: Duration,
-    /// Whether somebody needs one that is newer than all there were.
+    /// Whether a picture newer than all earlier ones is needed.
     is_needed_anew: bool,
     waiting: VecDeque<GangKey>,
     is_waiting: BTreeSet<GangKey>,
@@ -61,8 +61,8 @@ impl Desk {
         &self.outcomes
     }
 
-    /// The cluster as it is, or was within the last seconds; asks for a new picture if the last is older, and waits for
-    /// it until `deadline`. After that an older one has to do; `None` if there is none.
+    /// A picture of the last few seconds. If the last one is older, asks for a new one and waits for it until
+    /// `deadline`, and then returns the older one; `None` if there is none.
     pub async fn picture(&self, deadline: Instant) -> Option<Arc<Picture>> {
         let now = Instant::now();
         self.lock().asked = Some(now);
@@ -71,14 +71,14 @@ impl Desk {
             |picture: &Option<Arc<Picture>>| picture.as_ref().is_some_and(|it| it.taken + PICTURE_PACE > now);
         if !is_fresh(&pictures.borrow()) {
             self.plan_again.notify_one();
-            // Too late is not wrong: an older picture does too.
+            // If none comes in time, an older picture will do.
             let _ = tokio::time::timeout_at(deadline, pictures.wait_for(is_fresh)).await;
         }
         self.picture.borrow().clone()
     }
 
-    /// A picture that was taken after now; `None` if none is by `deadline`. It is asked for only when pictures take a
-    /// twentieth of the planning thread's time at most.
+    /// A picture taken after this call; `None` if none is taken by `deadline`. Pictures are asked for only so
+    /// often that they take at most a twentieth of the planning thread's time.
     pub async fn new_picture(&self, deadline: Instant) -> Option<Arc<Picture>> {
         let due = {
             let inner = self.lock();
@@ -99,12 +99,13 @@ impl Desk {
         found.ok()?.ok()?.clone()
     }
 
-    /// Completes when somebody needs a picture and none is on its way.
+    /// Completes when a picture is needed and none is on its way.
     pub async fn plan_again(&self) {
         self.plan_again.notified().await;
     }
 
-    /// Whether the planning thread should take a picture: somebody asked since the last one, and not long ago.
+    /// Whether the planning thread should take a picture: one was asked for since the last one, and not long
+    /// ago.
     pub fn wants_picture(&self) -> bool {
         let mut inner = self.lock();
         let now = Instant::now();
@@ -118,13 +119,13 @@ impl Desk {
         is_asked && is_due
     }
 
-    /// Takes note of how long a picture took.
+    /// Notes how long a picture took.
     pub fn pictured(&self, took: Duration) {
         self.lock().picture_took = took;
     }
 
-    /// Puts a picture on the desk, from within a runtime. What was there is dropped on another thread: that takes as long
-    /// as a copy. Not on the forecast thread, which may be busy while many more are shown.
+    /// Puts a picture on the desk, from within a runtime. The old one is dropped on another thread, because
+    /// that takes as long as a copy; not on the forecast thread, which may be busy while many more come.
     pub fn show(&self, picture: Picture) {
         if let Some(old) = self.picture.send_replace(Some(Arc::new(picture))) {
             // Nobody waits for it.
@@ -132,7 +133,7 @@ impl Desk {
         }
     }
 
-    /// Takes the picture away when nobody asked for a while: it is as large as the state itself.
+    /// Removes the picture when nobody has asked for a while: it is as large as the state itself.
     pub fn tidy(&self) {
         let is_asked = self.lock().asked.is_some_and(|at| at + ASKED_WITHIN > Instant::now());
         if !is_asked && self.picture.borrow().is_some() {
@@ -140,8 +141,8 @@ impl Desk {
         }
     }
 
-    /// Puts what was decided about machines on the desk, with the machines that are on their way. What was worked out for a
-    /// gang before its machines were ordered, or while they were still expected, holds no more.
+    /// Puts a decision about machines on the desk, with the machines on their way. Forecasts of gangs whose
+    /// machines were ordered since, or are expected no more, become invalid.
     pub fn show_capacity(&self, capacity: CapacityView, coming: Vec<Coming>) {
         let mut inner = self.lock();
         inner.capacity = Some(Arc::new(capacity));
@@ -160,17 +161,17 @@ impl Desk {
         Arc::clone(&self.lock().coming)
     }
 
-    /// What was decided last about machines; `None` where nobody decides.
+    /// The last decision about machines; `None` where none are bought.
     pub fn capacity(&self) -> Option<Arc<CapacityView>> {
         self.lock().capacity.clone()
     }
 
-    /// What was worked out for a gang, however old.
+    /// The last forecast of a gang, of any age.
     pub fn forecast(&self, gang: &GangKey) -> Option<StartForecast> {
         self.lock().forecasts.get(gang).map(|(_, forecast)| forecast.clone())
     }
 
-    /// Asks for a forecast, if there is no young one and the forecast thread has not too much to do.
+    /// Asks for a forecast, if there is no recent one and the forecast thread's queue is not full.
     pub fn ask(&self, gang: &GangKey) {
         let mut inner = self.lock();
         let is_young = inner.forecasts.get(gang).is_some_and(|(made, _)| made.elapsed() < FORECAST_LIFETIME);
@@ -182,7 +183,7 @@ impl Desk {
         self.questions.notify_one();
     }
 
-    /// The same, and waits for it until `deadline`. An old one has to do after that.
+    /// The same, and waits for it until `deadline`; after that an old one will do.
     pub async fn forecast_by(&self, gang: &GangKey, deadline: Instant) -> Option<StartForecast> {
         let mut made = self.forecasts_made.subscribe();
         self.ask(gang);
@@ -196,8 +197,7 @@ impl Desk {
         }
     }
 
-    /// The next gang to look ahead for, with the picture to look at. The gang counts as asked about until
-    /// [`Desk::answer`].
+    /// The next gang to forecast, with the picture to use. The question stays open until [`Desk::answer`].
     pub async fn next_question(&self) -> (GangKey, Option<Arc<Picture>>) {
         loop {
             let next = self.lock().waiting.pop_front();
@@ -208,7 +208,7 @@ impl Desk {
         }
     }
 
-    /// What was found out about a gang; nothing if it does not wait any more.
+    /// Stores the forecast of a gang; `None` if it does not wait any more.
     pub fn answer(&self, gang: &GangKey, forecast: Option<StartForecast>) {
         let mut inner = self.lock();
         inner.is_waiting.remove(gang);

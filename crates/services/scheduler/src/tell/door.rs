@@ -1,47 +1,50 @@
-//! Where the leader can be asked. That it cannot be is no reason not to schedule: it tries again beside everything else,
-//! and says where once it listens.
+//! The listener at which the leader answers questions. Scheduling does not depend on it: it retries in the
+//! background, and publishes its address once it listens.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster_apply::Writes;
+use cluster_apply::fence::{self, Endpoint};
 use kube::Client;
 use service_kit::tls;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::desk::Desk;
-use super::server::{self, Endpoint};
-use crate::fence;
+use super::server;
 
-/// What is between two tries to listen, and between two tries to say where.
+/// The wait between two tries to listen, and between two tries to publish the address.
 const RETRY_PACE: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// The listener at which the leader answers questions.
 pub struct Door {
-    /// What is listened on.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// What others call it, if it is not the same.
+    /// The address as others reach it, if it differs.
     pub advertised: Option<String>,
-    /// For who asks, and for where.
-    pub client: Client,
-    /// What is asked.
+    /// Authenticates callers, and reads the epoch.
+    pub reads: Client,
+    /// Publishes the address.
+    pub writes: Writes,
+    /// The desk with the answers.
     pub desk: Arc<Desk>,
     /// Ends everything.
     pub stop: CancellationToken,
 }
 
 impl Door {
-    /// Opens it now, if that is possible. Without an endpoint it is for [`Door::open_later`].
+    /// Listens now, if that is possible; otherwise [`Door::open_later`] does it.
     pub async fn open_now(&self) -> Option<Endpoint> {
         let opened = self.open().await;
         let warn = |error: &tls::Error| {
-            warn!(error = error as &dyn std::error::Error, "Nobody can ask why or when: trying again.");
+            warn!(error = error as &dyn std::error::Error, "Cannot listen for questions; trying again.");
         };
         opened.inspect_err(warn).ok()
     }
 
-    /// Tries until it is open, and then until it is known where; ends when another process leads.
+    /// Retries until it listens, and then until its address is published; ends when another process leads.
     pub async fn open_later(self, epoch: i64) {
         let opened = async {
             loop {
@@ -59,14 +62,14 @@ impl Door {
 
     async fn tell_where(&self, epoch: i64, endpoint: &Endpoint) {
         loop {
-            match fence::advertise(&self.client, epoch, endpoint).await {
+            match fence::advertise(&self.reads, &self.writes, epoch, endpoint).await {
                 Ok(()) => {
-                    return info!(address = endpoint.address, "Published where the leader can be asked.");
+                    return info!(address = endpoint.address, "Published the leader's address.");
                 }
                 Err(fence::Error::Outrun) => return,
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    warn!(error, "Cannot publish where the leader can be asked: trying again.");
+                    warn!(error, "Cannot publish the leader's address; trying again.");
                 }
             }
             tokio::time::sleep(RETRY_PACE).await;
@@ -74,7 +77,7 @@ impl Door {
     }
 
     async fn open(&self) -> Result<Endpoint, tls::Error> {
-        let (advertised, client) = (self.advertised.clone(), self.client.clone());
+        let (advertised, client) = (self.advertised.clone(), self.reads.clone());
         server::serve(self.listen, advertised, client, Arc::clone(&self.desk), self.stop.clone()).await
     }
 }
@@ -82,10 +85,12 @@ impl Door {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
     use std::sync::Arc;
+    use std::time::Duration;
 
     use api_types::names::{LEADER_ADDRESS_ANNOTATION, LEADER_CERTIFICATE_ANNOTATION};
+    use cluster_apply::Writes;
     use http::{Method, Request, Response};
     use kube::Client;
     use serde_json::{Value, json};
@@ -94,7 +99,7 @@ mod tests {
 
     use super::Door;
 
-    /// An API server with an epoch, which tells what is written to it.
+    /// An API server with an epoch, and a channel with the writes that it gets.
     fn client(epoch: i64) -> (Client, mpsc::UnboundedReceiver<Value>) {
         let (sender, written) = mpsc::unbounded_channel();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -116,13 +121,18 @@ mod tests {
         (Client::new(service, "default"), written)
     }
 
+    fn door(listen: SocketAddr, reads: Client, stop: &CancellationToken) -> Door {
+        let writes = Writes::new(reads.clone(), Duration::from_secs(5));
+        Door { listen, advertised: None, reads, writes, desk: Arc::default(), stop: stop.clone() }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn who_cannot_listen_leads_all_the_same_and_says_where_once_it_can() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let listen = taken.local_addr().expect("an address");
         let (client, mut written) = client(3);
         let stop = CancellationToken::new();
-        let door = Door { listen, advertised: None, client, desk: Arc::default(), stop: stop.clone() };
+        let door = door(listen, client, &stop);
         assert!(door.open_now().await.is_none(), "the port is taken");
         let later = tokio::spawn(door.open_later(3));
         drop(taken);
@@ -145,8 +155,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_leads_no_more_does_not_say_where() {
         let (client, mut written) = client(4);
-        let (listen, stop) = ((Ipv4Addr::LOCALHOST, 0).into(), CancellationToken::new());
-        let door = Door { listen, advertised: None, client, desk: Arc::default(), stop: stop.clone() };
+        let (listen, stop) = (SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), CancellationToken::new());
+        let door = door(listen, client, &stop);
         door.open_later(3).await;
         assert!(written.try_recv().is_err());
         stop.cancel();

@@ -1,5 +1,5 @@
-//! The thread that looks ahead: one question after the other, each bounded in plans. It works on pictures, and slows the
-//! planning thread down by nothing but the processor it uses.
+//! The forecast thread: one question after the other, each bounded in plans. It works on pictures, and takes
+//! only processor time from the planning thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use api_types::outlook::{Offer, StartForecast};
 use cluster_model::GangKey;
 use cluster_model::plan::{WaitReason, WaitingGang};
-use forecast::{Change, Coming, Draws, Known, changes, eta};
+use forecast::{Coming, Draws, Known, RequestChange, changes, eta};
 use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -16,7 +16,7 @@ use tracing::debug;
 use super::desk::Desk;
 use super::picture::Picture;
 
-/// Finds out about one gang; `None` if there is nothing to say.
+/// Makes the forecast of one gang; `None` if there is none.
 type LookAhead = fn(&Desk, &Picture, &GangKey) -> Option<StartForecast>;
 
 /// Starts the thread; it ends with `stop`. Questions that made it panic are counted.
@@ -42,7 +42,7 @@ fn start_with(
             let Some((gang, picture)) = next else { return };
             let started = Instant::now();
             let look = || picture.and_then(|picture| look_ahead(&desk, &picture, &gang));
-            // What one question leaves behind are locks, which nobody minds, and a copy that is dropped: the next question
+            // A panic leaves only locks, whose poisoning is ignored, and a dropped copy, so the next question
             // is answered all the same. The panic was logged where it happened.
             let forecast = catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| {
                 panics.inc();
@@ -76,18 +76,19 @@ fn look_ahead(desk: &Desk, picture: &Picture, gang: &GangKey) -> Option<StartFor
     Some(told)
 }
 
-/// Whether something other than time must change: in no future does the gang start, and to find that out takes longest.
+/// Whether something other than time must change. Such a gang starts in no simulated future, and finding that
+/// out takes longest.
 pub(super) fn is_stuck(gang: &WaitingGang) -> bool {
-    gang.reasons.first().is_some_and(is_not_for_time)
+    gang.reasons.first().is_some_and(WaitReason::is_stuck)
 }
 
-/// Whether machines that are on their way may be what a gang lacks, be they its own or those of others.
+/// Whether machines that are on their way, for it or for others, may be what a gang lacks.
 fn may_be_helped(gang: &WaitingGang, coming: &[Coming]) -> bool {
     let first = gang.reasons.first();
-    !coming.is_empty() && first.is_some_and(lacks_such_nodes)
+    !coming.is_empty() && first.is_some_and(WaitReason::has_no_such_node)
 }
 
-/// What is known of the start of a gang that is stuck, before anybody looked for what would start it.
+/// The forecast of a gang that is stuck, before the search for changes that would start it.
 pub(super) fn no_start(picture: &Picture) -> StartForecast {
     StartForecast {
         p50_seconds: None,
@@ -98,37 +99,14 @@ pub(super) fn no_start(picture: &Picture) -> StartForecast {
     }
 }
 
-fn is_not_for_time(reason: &WaitReason) -> bool {
-    // More than the queue may ever hold: nobody's end makes room for it.
-    let is_too_much = matches!(reason, WaitReason::QuotaExceeded { bound, asks, .. } if asks > bound);
-    is_too_much
-        || reason.is_never()
-        || matches!(
-            reason,
-            WaitReason::MembersMissing { .. }
-                | WaitReason::Gated { .. }
-                | WaitReason::QueueUnknown { .. }
-                | WaitReason::NoQueue { .. }
-                | WaitReason::SeveralQueues { .. }
-                | WaitReason::QueueCycle { .. }
-                | WaitReason::QueueTooDeep { .. }
-        )
-        || lacks_such_nodes(reason)
-}
-
-/// Whether no node could ever take it, were it empty.
-fn lacks_such_nodes(reason: &WaitReason) -> bool {
-    matches!(reason, WaitReason::NoSuchGpuType { .. } | WaitReason::TooLargeForAnyNode { .. })
-}
-
-fn offer(change: &Change) -> Offer {
+fn offer(change: &RequestChange) -> Offer {
     let code = match change {
-        Change::FewerGpus { .. } => "FewerGpus",
-        Change::FewerMembers { .. } => "FewerMembers",
-        Change::GpuType { .. } => "GpuType",
-        Change::Topology { .. } => "Topology",
-        Change::Queue { .. } => "Queue",
-        Change::Spot => "Spot",
+        RequestChange::FewerGpus { .. } => "FewerGpus",
+        RequestChange::FewerMembers { .. } => "FewerMembers",
+        RequestChange::GpuType { .. } => "GpuType",
+        RequestChange::Topology { .. } => "Topology",
+        RequestChange::Queue { .. } => "Queue",
+        RequestChange::Spot => "Spot",
     };
     Offer { code: code.to_owned(), message: change.to_string() }
 }

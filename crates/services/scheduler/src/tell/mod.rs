@@ -1,16 +1,17 @@
-//! Answers to those who ask why something waits and when it starts. Reads alone: nothing waits for an answer but
-//! whoever asked, and a scheduler that nobody asks does none of this.
+//! Answers why a gang waits and when it starts. This only reads: only the caller waits for an answer, and
+//! without questions the scheduler does none of this work.
 //!
 //! ```text
-//!   planning thread ── after a plan, if somebody asked since the last picture: another, at most every few seconds ─┐
+//!   planning thread ── after a plan, if anybody asked since the last picture: another, at most every few seconds ─┐
 //!        ▲                                                                                                        ▼
 //!        └── "plan once more" ◄── the picture is old ── desk ◄── question ── server ◄── API server, by TLS   desk: picture
 //!                                                        │                                                        │
 //!                                     bounded questions  └──► forecast thread ── futures, what-ifs ◄──────────────┘
 //! ```
 //!
-//! `learned`: what the planning thread notes for forecasts. `desk`: where the threads meet. `forecaster`: the thread that
-//! looks ahead. `answers`: what is said, pure. `callers`: who may ask. `server`: the routes. `door`: where they are.
+//! `learned`: facts for forecasts, from the planning thread. `desk`: the meeting point of the threads.
+//! `forecaster`: the forecast thread. `answers`: the answers, pure. `callers`: authentication. `server`: the
+//! routes. `door`: the listener.
 
 pub mod answers;
 pub mod callers;
@@ -18,8 +19,9 @@ pub mod desk;
 pub mod door;
 pub mod forecaster;
 pub mod learned;
+mod outcomes;
 pub mod picture;
 pub mod server;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

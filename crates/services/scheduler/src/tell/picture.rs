@@ -11,13 +11,13 @@ use tokio::time::Instant;
 pub struct Picture {
     /// Before anything of the plan was carried out.
     pub state: ClusterState,
-    /// What the plan was made by.
+    /// The policy that the plan was made with.
     pub policy: Policy,
     /// The plan.
     pub plan: Plan,
-    /// What came in the last days.
+    /// Arrivals of the last days.
     pub arrivals: Arrivals,
-    /// When it was taken, for the age.
+    /// When it was taken.
     pub taken: Instant,
 }
 
@@ -27,7 +27,7 @@ impl Picture {
         self.plan.made_at
     }
 
-    /// All of it but what is expected to come, as JSON: the planner makes the same plan from it elsewhere.
+    /// Writes all of it but the expected arrivals, as JSON: the planner makes the same plan from it elsewhere.
     pub fn write(&self) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(&Snapshot {
             format: SNAPSHOT_FORMAT.to_owned(),

@@ -1,4 +1,4 @@
-//! The leader's routes. Every one needs a token; see `callers`.
+//! The leader's routes. Each needs a token; see `callers`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
+use cluster_apply::fence::Endpoint;
 use cluster_model::GangKey;
 use kube::Client;
 use service_kit::tls::{self, Listener};
@@ -30,26 +31,17 @@ use super::desk::Desk;
 
 /// Questions at one time; more are turned away at once.
 const QUESTIONS_AT_ONCE: usize = 64;
-/// The API server waits for a second: what is not known by then is left out.
+/// The API server waits for a second, and leaves out what it does not get by then.
 const PICTURE_WITHIN: Duration = Duration::from_millis(400);
 const ANSWER_WITHIN: Duration = Duration::from_millis(700);
-/// Jobs of a line that are looked ahead for, the first.
+/// For how many of the first jobs of a line forecasts are made.
 const LOOKED_AHEAD_FOR: usize = 16;
 /// Snapshots at one time, from the question until the answer is sent: each may be 100 MB.
 const SNAPSHOTS_AT_ONCE: usize = 1;
-/// Who asks for a snapshot waits for one of now.
+/// The wait for a new picture for a snapshot.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(10);
-/// How often it is looked whether anybody still asks.
+/// How often old pictures are removed if nobody asks.
 const TIDY_PACE: Duration = Duration::from_secs(30);
-
-/// Where the leader can be asked.
-#[derive(Clone, Debug)]
-pub struct Endpoint {
-    /// As others reach it.
-    pub address: String,
-    /// What it answers with.
-    pub certificate_pem: String,
-}
 
 struct Server {
     desk: Arc<Desk>,
@@ -69,7 +61,7 @@ impl Server {
     }
 }
 
-/// Serves until `stop` is cancelled. `advertised` is what others call the address, if it is not the one listened on.
+/// Serves until `stop` is cancelled. `advertised` is the address as others reach it, if it differs.
 pub async fn serve(
     listen: SocketAddr,
     advertised: Option<String>,
@@ -109,7 +101,7 @@ async fn tidy(desk: Arc<Desk>, stop: CancellationToken) {
     }
 }
 
-/// Where a question comes from.
+/// The address of the caller.
 #[derive(Clone, Copy, Debug)]
 struct Peer(IpAddr);
 
@@ -125,7 +117,7 @@ async fn only_callers(
     request: Request,
     next: Next,
 ) -> Response {
-    // Who is turned away gives its connection back: there is a bounded number of them.
+    // A refused caller must give its connection back: their number is bounded.
     let refuse = |status: StatusCode| (status, [(header::CONNECTION, "close")]).into_response();
     let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = bearer.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
@@ -134,14 +126,14 @@ async fn only_callers(
         Err(Refusal::NotTheApiServer) => return refuse(StatusCode::UNAUTHORIZED),
         Err(Refusal::NotNow) => return refuse(StatusCode::SERVICE_UNAVAILABLE),
     }
-    // Only now: strangers take nobody's turn. How many of them there are is bounded by connections.
+    // Only after the login, so that strangers take no turn. The bound on connections limits their number.
     let Ok(_permit) = server.questions.try_acquire() else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     next.run(request).await
 }
 
-/// About one run: its reasons and its place at once, its forecast if it is known or soon found out.
+/// One run: its reasons and its place at once, and its forecast if it is known or ready soon.
 async fn run(
     State(server): State<Arc<Server>>,
     Path((namespace, run)): Path<(String, String)>,
@@ -153,8 +145,8 @@ async fn run(
     answers::outlook(&picture, gang, forecast).map(Json).ok_or(StatusCode::NOT_FOUND)
 }
 
-/// About those who wait and are asked about. Forecasts are those that are known; the first few are asked for. The question
-/// has a body, since who may see a thousand namespaces names them all.
+/// The waiting runs that are asked for, with known forecasts; forecasts of the first few are requested. The
+/// question has a body, because a caller that may see a thousand namespaces names them all.
 async fn line(
     State(server): State<Arc<Server>>,
     Json(query): Json<LineQuery>,
@@ -168,14 +160,14 @@ async fn line(
     Ok(Json(line))
 }
 
-/// What was decided about machines, as far as it is asked about.
+/// The last decision about machines, as far as it is asked for.
 async fn capacity(State(server): State<Arc<Server>>, Json(query): Json<LineQuery>) -> Json<CapacityView> {
     Json(answers::capacity(server.desk.capacity().as_deref(), &query))
 }
 
-/// All that the last plan was made from, and the plan. Written down beside the runtime: it may be 100 MB.
+/// The state that the last plan was made from, and the plan. Written on a blocking thread: it may be 100 MB.
 async fn snapshot(State(server): State<Arc<Server>>) -> Result<Response, StatusCode> {
-    // Moves with the work: who gives up waiting does not make room for another before it is done.
+    // Moves with the work: if the caller gives up, the next snapshot still waits until this one is done.
     let permit = Arc::clone(&server.snapshots).try_acquire_owned();
     let permit = permit.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     let picture = server.desk.picture(Instant::now() + SNAPSHOT_WITHIN).await;
@@ -186,7 +178,7 @@ async fn snapshot(State(server): State<Arc<Server>>) -> Result<Response, StatusC
     Ok(([(header::CONTENT_TYPE, "application/json")], Bytes::from_owner(written)).into_response())
 }
 
-/// A snapshot; the next one is made when this one is sent, or given up.
+/// A snapshot; the next one is made when this one is sent or given up.
 struct Written {
     text: Vec<u8>,
     _permit: OwnedSemaphorePermit,
@@ -219,7 +211,7 @@ mod tests {
     use super::super::tests::picture;
     use super::{Peer, QUESTIONS_AT_ONCE, Server, router};
 
-    /// An API server that knows one token, never answers about others, and counts how often it is asked.
+    /// An API server that knows one token, never answers about others, and counts its reviews.
     fn client(asked: &Arc<AtomicU32>) -> Client {
         let asked = Arc::clone(asked);
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -261,13 +253,13 @@ mod tests {
             router.clone().oneshot(request.body(Body::empty()).expect("a request"))
         };
         ask("good").await.expect("never fails");
-        // By then it is asked about once more.
+        // By then it is reviewed once more.
         tokio::time::advance(Duration::from_secs(11)).await;
         let strangers: Vec<_> = (0..QUESTIONS_AT_ONCE).map(|_| tokio::spawn(ask("bad"))).collect();
-        // The clock moves only when all of them wait.
+        // The clock moves only when all tasks wait.
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert_eq!(asked.load(Ordering::SeqCst), 1 + 4, "the API server is not asked about all of them");
-        // No plan was made, so there is no picture yet: it waits for one, and is not turned away at the door.
+        // Without a plan there is no picture yet: the call waits for one, and is not refused.
         let started = tokio::time::Instant::now();
         let answer = ask("good").await.expect("never fails");
         assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);

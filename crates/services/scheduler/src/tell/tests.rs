@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use api_types::capacity::{CapacityView, GangName, RefusedView};
 use api_types::outlook::{LineQuery, StartForecast};
-use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Taint, TaintEffect};
+use cluster_model::{
+    ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Queue, Resources, Taint, TaintEffect,
+};
 use forecast::Coming;
 use jiff::Timestamp;
 use placement::Policy;
@@ -32,18 +34,19 @@ fn pod(name: &str, gpus: i64, age: i64) -> Pod {
     }
 }
 
-/// A node of 8 GPUs of which 6 are held, and four that wait, the oldest first; the last is too large for any node.
-fn changes() -> Vec<Change> {
+/// A node of 8 GPUs of which 6 are used, and four waiting gangs, the oldest first; the last is too large for
+/// any node.
+fn changes() -> Vec<ClusterChange> {
     let allocatable = Resources { gpus: 8, pods: 20, ..Resources::default() };
     let runs = Pod { node: Some("node".into()), started: Some(at(NOW - 900)), ..pod("runs", 6, 1_000) };
     vec![
-        Change::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("queue") }),
-        Change::Node(Node { gpu_type: Some("H100".into()), allocatable, ..Node::new("node") }),
-        Change::Pod(runs),
-        Change::Pod(pod("first", 4, 300)),
-        Change::Pod(pod("second", 8, 200)),
-        Change::Pod(pod("third", 3, 100)),
-        Change::Pod(pod("large", 9, 50)),
+        ClusterChange::Queue(Queue { namespaces: ["team".into()].into(), ..Queue::new("queue") }),
+        ClusterChange::Node(Node { gpu_type: Some("H100".into()), allocatable, ..Node::new("node") }),
+        ClusterChange::Pod(runs),
+        ClusterChange::Pod(pod("first", 4, 300)),
+        ClusterChange::Pod(pod("second", 8, 200)),
+        ClusterChange::Pod(pod("third", 3, 100)),
+        ClusterChange::Pod(pod("large", 9, 50)),
     ]
 }
 
@@ -51,7 +54,7 @@ fn policy() -> Policy {
     Policy { order: placement::OrderPolicy::Age, ..Policy::default() }
 }
 
-/// A planning thread that is told everything, and plans once.
+/// A planning thread that gets all changes and plans once.
 fn plan_once(desk: &Arc<Desk>) -> ClusterState {
     let (mut state, mut teller) = (ClusterState::default(), Teller::new(Arc::clone(desk)));
     state.advance(at(NOW));
@@ -64,8 +67,8 @@ fn plan_once(desk: &Arc<Desk>) -> ClusterState {
     state
 }
 
-/// The picture that somebody gets who asks before the plan is made.
-pub(super) async fn picture(desk: &Arc<Desk>) -> Arc<Picture> {
+/// The picture for a question that comes before the plan is made.
+pub(crate) async fn picture(desk: &Arc<Desk>) -> Arc<Picture> {
     let asks = tokio::spawn({
         let desk = Arc::clone(desk);
         async move { desk.picture(Instant::now() + Duration::from_secs(5)).await }
@@ -126,7 +129,7 @@ async fn who_cannot_start_as_it_is_is_ahead_of_nobody() {
     let desk = Arc::<Desk>::default();
     let mut picture = picture(&desk).await;
     drop(desk);
-    // The one that is too large for any node comes first.
+    // The gang that is too large for any node comes first.
     Arc::get_mut(&mut picture).expect("nobody else has it").plan.waiting.rotate_right(1);
     let told = line(&picture, &LineQuery { namespaces: None, limit: 10 }, |_| None).waiting;
     let places: Vec<_> =
@@ -202,7 +205,7 @@ async fn the_forecast_thread_answers_and_forgets_who_does_not_wait() {
     stop.cancel();
 }
 
-/// A node for the one that is too large for any node, and with room for all others, in two minutes.
+/// In two minutes, a node for the gang that was too large for any node, with room for all others.
 fn a_large_node_comes() -> Vec<Coming> {
     let allocatable = Resources { gpus: 24, pods: 20, ..Resources::default() };
     let taint = Taint { key: "for".into(), value: "large".into(), effect: TaintEffect::NoSchedule };
@@ -229,7 +232,7 @@ async fn who_waits_for_machines_starts_when_they_should_be_ready_and_is_told_so_
     };
     assert_eq!(expected("large").await, (None, None), "there is no such node");
     desk.show_capacity(CapacityView::default(), a_large_node_comes());
-    // What happens shortly before may put it off by a step of three seconds.
+    // Events shortly before may delay it by a step of three seconds.
     let large = expected("large").await;
     assert!(matches!(large, (Some(120..=124), None)), "{large:?}");
     let (second, _) = expected("second").await;

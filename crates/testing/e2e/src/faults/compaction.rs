@@ -1,4 +1,5 @@
-//! API servers that are killed under load; and a watch that is cut off while the store forgets what it missed.
+//! API servers that are killed under load, and a watch that is cut off while the store compacts the revisions
+//! that it missed.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ pub struct Size {
 /// Kills the API server again and again, then compacts again and again.
 pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     println!("compaction: {wanted:?}");
-    // Without its cache the API server knows of the past what the store knows.
+    // Without its cache the API server knows only the store's past.
     let builder = TestCluster::builder().nodes(h100_nodes("node", 8)).api_server_flag("--watch-cache=false");
     let site = Site::start(builder).await?;
     let proxy = site.cluster.fault_proxy(&site.cluster.api_server_urls(), wanted.seed).await?;
@@ -64,8 +65,8 @@ pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     site.finish("compaction", ended).await
 }
 
-/// The cluster is full. While the scheduler sees nothing, all pods go; the store forgets their deletion; and what waits
-/// needs every one of their GPUs.
+/// The cluster is full. While the scheduler sees nothing, all pods go and the store forgets their deletion; the
+/// waiting pods need all of their GPUs.
 async fn forget_under_a_cut_watch(
     site: &Site,
     proxy: &test_cluster::fault_proxy::FaultProxy,
@@ -88,7 +89,7 @@ async fn forget_under_a_cut_watch(
     let before = keeper.restarts;
     keeper
         .while_alive(async {
-            wait::until("the deleted pods are gone", Duration::from_secs(30), || async {
+            wait::until("the deleted pods are gone", wait::PATIENCE, || async {
                 let left = pods(&site.client, NAMESPACE).await?;
                 Ok((!left.iter().any(|pod| pod.name_any().starts_with(&filler))).then_some(()))
             })

@@ -1,4 +1,4 @@
-//! A scheduler or controllers that are started again whenever they end, as a kubelet would.
+//! Restarts a scheduler or controllers whenever they end, like a kubelet.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::site::Site;
 /// How soon an end is noticed.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What is kept alive.
+/// The process to keep alive.
 #[derive(Clone, Copy, Debug)]
 enum What {
     /// A scheduler with these further arguments.

@@ -1,4 +1,4 @@
-//! An API server that takes two seconds for everything: slow, and nothing worse.
+//! An API server that is slow, but has no other fault: every request takes seconds.
 
 use std::time::{Duration, Instant};
 
@@ -13,26 +13,26 @@ use super::load::Load;
 use super::site::Site;
 use crate::objects::h100_nodes;
 
-const LATENCY: Duration = Duration::from_secs(2);
-
 /// How much.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// For how long every request takes two seconds.
+    /// For how long every request is slow.
     pub slow: Duration,
+    /// How long each request takes then. A renewal of the lease is given up after 2.5 s.
+    pub latency: Duration,
     /// Names the run.
     pub seed: u64,
 }
 
 /// Slows a leader at production's lease times; it must keep its lease, and go on placing.
 pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
-    println!("latency: {wanted:?}, {LATENCY:?} for each request");
+    println!("latency: {wanted:?}");
     let site = Site::start(TestCluster::builder().nodes(h100_nodes("node", 8))).await?;
     let proxy = site.cluster.fault_proxy(&site.cluster.api_server_urls(), wanted.seed).await?;
     let mut load = Load::new(&site.client, wanted.seed, "6s");
     let mut keeper = Keeper::start(&site.cluster, proxy.url(), LeaseTimes::Production).await?;
     keeper.service.ready().await?;
-    proxy.set(Faults { delay: LATENCY, ..Faults::default() });
+    proxy.set(Faults { delay: wanted.latency, ..Faults::default() });
     let began = Instant::now();
     keeper
         .while_alive(async {
@@ -51,7 +51,8 @@ pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     let ended = Instant::now();
     site.settle().await;
     println!(
-        "{placed_while_slow} pods were placed with {LATENCY:?} for each request, and the lease was kept"
+        "{placed_while_slow} pods were placed with {:?} for each request, and the lease was kept",
+        wanted.latency
     );
     drop(keeper);
     site.finish("latency", ended).await.context("judging a slow API server")

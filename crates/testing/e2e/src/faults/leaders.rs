@@ -1,4 +1,5 @@
-//! Schedulers that take turns: one leads, one stands by, and the leader is killed or stopped in the middle of its binds.
+//! Schedulers that lead in turn: one leads, one is a standby, and the leader is killed or stopped in the middle
+//! of its binds.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use test_cluster::platform::{LeaseTimes, Platform, Service};
 
 use super::site::NAMESPACE;
 use crate::observe::{node_of, pods};
+use crate::wait;
 
 /// A busy machine can cost a standby its short lease before it leads; a kubelet would start it again.
 const STARTS_MAX: usize = 5;
@@ -25,11 +27,11 @@ pub struct Leaders<'a> {
     client: Client,
     identities: [PathBuf; 2],
     lives: usize,
-    /// Who comes next, and whether it leads already.
+    /// The next leader, and whether it leads already.
     next: Option<(Service, bool)>,
     /// When the former leader was killed.
     killed: Option<Instant>,
-    /// What every process is told to do at its failpoints.
+    /// The actions of every process at its failpoints.
     pub failpoints: &'static str,
     /// Kills with binds in flight.
     pub counted: usize,
@@ -37,13 +39,13 @@ pub struct Leaders<'a> {
     pub wasted: usize,
     /// Binds in flight at a kill.
     pub in_flight: usize,
-    /// Those of them that the API server had done.
+    /// Binds of these that the API server had executed.
     pub landed: usize,
     /// From a kill to the first bind of the successor, at production's lease times.
     pub takeovers: Vec<Duration>,
     /// Leaders that were stopped and went on.
     pub stopped: usize,
-    /// Binds that they sent beside their successor, and that the fence refused.
+    /// Binds that they sent while their successor led, and that the fence refused.
     pub fenced: usize,
 }
 
@@ -89,7 +91,7 @@ impl<'a> Leaders<'a> {
             None => self.start(times)?,
         };
         for _ in 0..STARTS_MAX {
-            match leader.wait_for_line("Took the lease.", Duration::from_secs(30)).await {
+            match leader.wait_for_line("Took the lease.", wait::PATIENCE).await {
                 Ok(_) => return Ok(leader),
                 Err(error) => println!("{error}"),
             }
@@ -139,14 +141,14 @@ impl<'a> Leaders<'a> {
         anyhow::ensure!(ended.is_some(), "a leader that lost its lease while it was stopped goes on");
         let was_fenced = |line: &Value| line["message"] == "Bind refused." && line["outcome"] == "fenced";
         self.fenced += leader.read_lines().iter().filter(|line| was_fenced(line)).count();
-        // What it has bound so far is not what the next stop is to interrupt.
+        // The next stop must interrupt later binds than those so far.
         standby.read_lines();
         self.next = Some((standby, true));
         self.stopped += 1;
         Ok(())
     }
 
-    /// Waits until a standby leads. One that loses its lease on the way is started again, as a kubelet would.
+    /// Waits until a standby leads. A standby that loses its lease on the way is restarted, like by a kubelet.
     async fn until_scheduling(&mut self, standby: &mut Service, times: LeaseTimes) -> anyhow::Result<()> {
         for _ in 0..STARTS_MAX {
             match standby.wait_for_line("Scheduling.", Duration::from_mins(1)).await {
@@ -171,7 +173,7 @@ impl<'a> Leaders<'a> {
                     }
                     return Ok((leader, standby, first));
                 }
-                // It lost its lease before it could bind. What it took to follow it says nothing any more.
+                // It lost its lease before it could bind, so this take-over is not measured.
                 Err(_) if leader.process().exit_status().is_some() => {
                     println!("a leader ended by itself: {}", leader.process().log_tail());
                     self.killed = None;

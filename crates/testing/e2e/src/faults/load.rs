@@ -16,11 +16,11 @@ const WAITING_MAX: usize = 80;
 pub struct Load {
     /// A client that no fault touches.
     pub client: Client,
-    /// Where shapes come from.
+    /// The source of random shapes.
     pub random: Random,
     /// For how long each member runs on a fake node.
     pub run_time: &'static str,
-    /// How many gangs there were.
+    /// The number of gangs so far.
     pub created: usize,
 }
 
@@ -30,7 +30,7 @@ impl Load {
         Self { client: client.clone(), random: Random::new(seed), run_time, created: 0 }
     }
 
-    /// Creates gangs, unless so many pods wait already that those who come last would wait when the judge comes.
+    /// Creates gangs, unless so many pods wait already that the last ones would still wait at the end.
     pub async fn create_gangs(&mut self, count: usize) -> anyhow::Result<()> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
         let waiting = pods.list_metadata(&ListParams::default().fields("spec.nodeName=")).await?.items.len();

@@ -1,11 +1,11 @@
-//! Faults on the real servers, each a scenario that runs alone, small in CI and whole in `cargo xtask bench faults`.
+//! Faults on the real servers, each a case that runs alone, small in CI and whole in `cargo xtask bench faults`.
 //!
 //! ```text
-//!   scenario: Site (cluster, recorder) ── load, faults, until everything has its node ──► Findings
+//!   case: Site (cluster, recorder) ── load, faults, until everything has its node ──► Findings
 //! ```
 //!
-//! What must hold is the same for all: no GPU given twice at any revision of the store, no gang in part for more than a
-//! minute after the last fault, no pod forgotten.
+//! The same must hold for all: no GPU is given twice at any revision of the store, no gang is in part for more
+//! than a minute after the last fault, no pod is forgotten.
 
 pub mod compaction;
 pub mod keeper;
@@ -28,7 +28,7 @@ use anyhow::ensure;
 
 use crate::history::Judgement;
 
-/// What a scenario found.
+/// The findings of a case.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Kills of a leader with binds in flight.
@@ -41,7 +41,7 @@ pub struct Findings {
     pub partial_gangs: usize,
     /// Pods that have no node and should.
     pub lost_pods: usize,
-    /// What was wrong, in words.
+    /// All problems, in words.
     pub wrong: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Findings {
         }
     }
 
-    /// Adds what another scenario found.
+    /// Adds the findings of another case.
     pub fn add(&mut self, other: Self) {
         self.kills += other.kills;
         self.takeovers.extend(other.takeovers);

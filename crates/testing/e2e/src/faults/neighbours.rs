@@ -1,4 +1,5 @@
-//! kube-scheduler beside ours, each on nodes of its own; ours is killed meanwhile, theirs goes on.
+//! kube-scheduler and our scheduler, each on nodes of its own; ours is killed meanwhile, kube-scheduler goes
+//! on.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::site::{NAMESPACE, Site};
 use crate::objects::h100_nodes;
 use crate::observe::{node_of, pods};
 
-/// Who a node is for.
+/// The scheduler that a node is for.
 const POOL: &str = "example.com/pool";
 const CLIENT_QPS: u32 = 500;
 

@@ -1,5 +1,5 @@
-//! Nodes that vanish and come back under the same name, with pods of theirs still there; and nodes that come to have
-//! less than is used.
+//! Nodes that vanish and come back under the same name while their pods still exist, and nodes that shrink
+//! below their use.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,8 @@ pub struct Size {
     pub seed: u64,
 }
 
-/// Plays with the nodes while runs come and go. Runs, because their pods are made anew when their node takes them along.
+/// Disturbs the nodes while runs come and go. It uses runs because their pods are replaced when their node
+/// vanishes.
 pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     println!("nodes: {wanted:?}");
     let site = Site::start(TestCluster::builder().nodes(h100_nodes("node", 8))).await?;
@@ -55,7 +56,7 @@ pub async fn run(wanted: Size) -> anyhow::Result<Findings> {
     site.finish("nodes", ended).await
 }
 
-/// Something happens to a random node, and is mended some seconds later.
+/// Disturbs a random node, and repairs it some seconds later.
 async fn trouble(site: &Site, random: &mut Random) -> anyhow::Result<()> {
     let nodes: Api<Node> = Api::all(site.client.clone());
     let name = format!("node-{}", random.below(NODES));

@@ -1,6 +1,6 @@
-//! Two API servers on one store, of which one learns everything late. Schedulers are spread over both, and their leaders
-//! are killed, or stopped until another one leads: a successor can be admitted by one server while the other still believes
-//! in the one before.
+//! Two API servers on one store, one of which reads everything late. Schedulers use both, and their leaders are
+//! killed, or stopped until another one leads: one server can admit a successor while the other still knows the
+//! former leader.
 
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,7 @@ use crate::wait;
 
 /// Where the load is.
 pub const NAMESPACE: &str = "load";
-/// How long everything may take to get its node once nothing is wrong any more: fake jobs end after seconds.
+/// How long all pods may take to get their node after the last fault: fake jobs end after seconds.
 const SETTLED_WITHIN: Duration = Duration::from_mins(3);
 
 /// A cluster under observation.
@@ -36,7 +36,7 @@ impl Site {
         Ok(Self { cluster, client, recorder })
     }
 
-    /// Waits until every pod of the load has or had a node; whether it does is up to the judge.
+    /// Waits until every pod of the load has or had a node, or the time is up; the judge checks it.
     pub async fn settle(&self) {
         self.settle_in(NAMESPACE, SETTLED_WITHIN).await;
     }
@@ -53,16 +53,16 @@ impl Site {
     }
 
     /// Judges all that happened, and ends the cluster; its files are kept if something was wrong.
-    pub async fn finish(self, scenario: &str, faults_ended: Instant) -> anyhow::Result<Findings> {
-        Ok(self.judge(scenario, faults_ended).await?.0)
+    pub async fn finish(self, case: &str, faults_ended: Instant) -> anyhow::Result<Findings> {
+        Ok(self.judge(case, faults_ended).await?.0)
     }
 
     /// The same, with all that was recorded.
-    pub async fn judge(self, scenario: &str, faults_ended: Instant) -> anyhow::Result<(Findings, Judgement)> {
+    pub async fn judge(self, case: &str, faults_ended: Instant) -> anyhow::Result<(Findings, Judgement)> {
         let judgement = self.recorder.finish(faults_ended).await?;
         let findings = Findings::of(&judgement);
         println!(
-            "{scenario}: {} events judged; {} double-booked ({} raced with their node), {} gangs in part for too long \
+            "{case}: {} events judged; {} double-booked ({} raced with their node), {} gangs in part for too long \
              (the longest for {:.1} s), {} pods lost, {} evictions",
             judgement.events,
             findings.double_booked,

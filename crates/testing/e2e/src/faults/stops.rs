@@ -1,4 +1,5 @@
-//! SIGSTOP of the leader in the middle of its binds, for longer than its lease; then it goes on beside its successor.
+//! SIGSTOP of the leader in the middle of its binds, for longer than its lease; then it goes on while its
+//! successor leads.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +13,10 @@ use super::load::Load;
 use super::site::Site;
 use crate::objects::h100_nodes;
 
-/// One that is stopped wakes up with its lease gone, and lingers at every place where it could learn so: binds that it had
-/// decided are really sent, beside those of its successor.
+/// A stopped leader wakes up without its lease, and pauses wherever it could notice that, so that it really
+/// sends its planned binds while its successor sends its own.
 pub(super) const LINGER: &str = "before-binds=50%sleep(50);lease-lost=sleep(2000);fenced=sleep(2000)";
-/// Among so many stops, at least one leader still sends a bind.
+/// Among this many stops, at least one leader still sends a bind.
 const FENCED_AMONG: usize = 20;
 /// A stop lands up to this long after the first bind of a leader: before, among and after its binds.
 const DELAY_MICROS_MAX: u64 = 40_000;

@@ -1,14 +1,14 @@
-//! Three requests in ten conflict, are throttled, or have an unknown outcome: how much is still bound per second?
+//! Three requests in ten conflict, are throttled, or have an unknown outcome: measures the binds per second.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use cluster_convert::SlimPod;
 use futures::{StreamExt, TryStreamExt, pin_mut, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
+use slim_objects::SlimPod;
 use test_cluster::TestCluster;
 use test_cluster::fault_proxy::Faults;
 use test_cluster::platform::LeaseTimes;
@@ -33,7 +33,8 @@ pub struct Size {
     pub seed: u64,
 }
 
-/// The same load without faults and in the storm. Returns what the judge found in the storm, and the ratio of the rates.
+/// The same load without faults and in the storm. Returns the judge's findings in the storm, and the ratio of
+/// the rates.
 pub async fn run(wanted: Size) -> anyhow::Result<(Findings, f64)> {
     println!("storm: {wanted:?}, {:?}", Faults::STORM);
     let (calm, found_calm) = drain(wanted, "calm", Faults::default()).await?;

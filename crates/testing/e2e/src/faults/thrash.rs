@@ -1,4 +1,4 @@
-//! Borrowing and taking back for half an hour: nobody gives way twice for the same claimant, and nobody for nothing.
+//! Half an hour of borrowing and reclaim: no gang gives way twice for the same claimant, and none for nothing.
 //!
 //! ```text
 //!   64 GPUs: `owner` and `borrower` own half each
@@ -6,7 +6,8 @@
 //!   owner    ── short runs, again and again ────────────────────► takes back its half, gives it up, takes it back …
 //! ```
 //!
-//! Read from the store: Holds say who gives way for whom before anybody is told to; pods say who started.
+//! Read from the store: Holds name victims and claimants before any victim is told to go; pods show which gangs
+//! started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -29,10 +30,10 @@ const HOLDS: &str = "/registry/warpyard.dev/holds/";
 const EVENTS: &str = "/registry/events/";
 const OWNER: &str = "owner";
 const BORROWER: &str = "borrower";
-/// Who has run for less is left alone.
+/// Gangs that have run for less are not evicted.
 const MIN_RUN_SECONDS: u32 = 5;
-/// The owner asks for nine tenths of what it owns on average, and its small runs go first, so that at the end some large ones
-/// wait: for so long, at most.
+/// On average the owner requests nine tenths of its quota, and its small runs go first. So some large ones wait
+/// at the end, at most for this long.
 const SETTLED_WITHIN: Duration = Duration::from_mins(5);
 
 /// How much.
@@ -44,14 +45,14 @@ pub struct Size {
     pub seed: u64,
 }
 
-/// What was seen of those who gave way.
+/// Statistics of the victims.
 #[derive(Debug, Default)]
 pub struct Thrash {
     /// Gangs that were told to go, once for each time.
     pub evictions: usize,
     /// Times that a gang gave way to the same claimant again.
     pub repeats: usize,
-    /// Claimants that others gave way for, that never started, and of which no event says why.
+    /// Claimants with victims that never started, and without an event that says why.
     pub for_nothing: usize,
 }
 

@@ -7,7 +7,7 @@ use num_bigint::BigInt;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Row};
 
-/// What the ledger says.
+/// The bill in the ledger.
 #[derive(Debug, Default)]
 pub struct Bill {
     /// Lines that are charged and not reversed.
@@ -24,7 +24,7 @@ pub struct Bill {
     pub amount: BigInt,
     /// Sum of the daily sums.
     pub daily_amount: BigInt,
-    /// What folding found wrong.
+    /// The number of problems that folds found.
     pub problems: i64,
     /// Pods without a certain end.
     pub uncertain: i64,
@@ -33,7 +33,7 @@ pub struct Bill {
 /// One line.
 #[derive(Clone, Debug)]
 pub struct BilledLine {
-    /// The pod; `None` for what is left of the node.
+    /// The pod; `None` for the rest of the node.
     pub pod_uid: Option<String>,
     /// The node's life.
     pub node_uid: String,

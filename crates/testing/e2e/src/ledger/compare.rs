@@ -1,11 +1,13 @@
-//! Is the bill what happened? Each difference is a sentence.
+//! Compares the bill with the recorded events. Each difference is a sentence.
 
 use std::collections::BTreeMap;
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
 
-use super::{Bill, BilledLine, GpuPrice, NodeLife, Use, cost};
+use super::bill::{Bill, BilledLine};
+use super::price::{GpuPrice, cost};
+use super::witness::{NodeLife, Use};
 
 /// The ledger's units in one unit of the currency, as `costing` documents them: millionths × 3600 × 2,882,880.
 const UNITS: i64 = 1_000_000 * 3_600 * 2_882_880;

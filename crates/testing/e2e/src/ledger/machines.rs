@@ -1,4 +1,4 @@
-//! Is the bill for machines what the cloud would send? Each difference is a sentence.
+//! Compares the bill for machines with the cloud's. Each difference is a sentence.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,20 +10,16 @@ use test_cluster::karpenter::Life;
 use test_cluster::postgres::Postgres;
 
 use super::{Bill, BilledLine};
-use crate::wait;
+use crate::{bounds, wait};
 
 /// The ledger's units in a millionth for an hour, as `costing` documents them.
 const UNITS_PER_SECOND: i64 = 2_882_880;
 
-/// By how much launch and end of a machine may lie apart, each: Karpenter writes down whole seconds, after the cloud's answer;
-/// and when a Node goes, the meter sees it.
-const ENDS_APART_MAX_SECONDS: f64 = 2.0;
-
 /// How long the meter may take to write what it saw.
 const WRITTEN_WITHIN: Duration = Duration::from_mins(2);
 
-/// Waits until the ledger has these machines, all of which are gone, as the cloud billed them. What the meter has not written
-/// yet is no difference; what is still wrong at the end is.
+/// Waits until the ledger has these machines, all of which are gone, as the cloud billed them. Only differences
+/// that remain at the end count, because the meter may still be writing.
 pub async fn machines_are_billed(postgres: &Postgres, lives: &[Life]) -> anyhow::Result<Bill> {
     let url = std::fs::read_to_string(postgres.meter_url_file()).context("failed to read the meter's URL")?;
     let agreed = wait::until("the ledger has the cloud's bill", WRITTEN_WITHIN, || async {
@@ -84,7 +80,7 @@ fn compare_machine(life: &Life, uids: &[&str], bill: &Bill, moment: Timestamp) -
     }
     let seconds = f64::from(i32::try_from(amount / per_second).map_err(|error| error.to_string())?);
     let paid = life.paid_seconds(moment);
-    if (seconds - paid).abs() > 2.0 * ENDS_APART_MAX_SECONDS {
+    if (seconds - paid).abs() > 2.0 * bounds::MACHINE_ENDS_APART.allowed_seconds() {
         return Err(format!("{seconds} seconds are billed, and the cloud bills {paid}"));
     }
     let own = lines.iter().filter(|line| line.node_uid == life.claim_uid).map(|line| line.to).max();

@@ -1,4 +1,4 @@
-//! What happened, as the API server told it: every event of every pod and node, read by rules of its own.
+//! Records every event of every pod and node from the API server, read by rules of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,14 +25,14 @@ struct Seen {
     events: usize,
 }
 
-/// What a pod was seen to use, in seconds since 1970.
+/// The seen use of a pod, in seconds since 1970.
 #[derive(Clone, Debug, Default)]
 pub struct Use {
     /// Its namespace and name.
     pub name: (String, String),
     /// Its node.
     pub node: String,
-    /// What it says about run, attempt, queue and user.
+    /// Its labels of run, attempt, queue and user.
     pub said: [Option<String>; 4],
     /// GPUs it holds.
     pub gpus: i64,
@@ -108,7 +108,7 @@ impl Witness {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).events
     }
 
-    /// A witness that missed something is none.
+    /// Fails if an event was missed.
     fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(!self.watches.iter().any(JoinHandle::is_finished), "a watch of the witness broke");
         Ok(())

@@ -1,4 +1,4 @@
-//! Our API server and controllers are away for a while: training goes on, and what it had to say arrives afterwards.
+//! Our API server and controllers are away for a while: training goes on, and its reports arrive afterwards.
 //! Nothing else disturbs it, so its checkpoints must settle on the interval that loses least.
 
 use std::collections::BTreeSet;
@@ -17,22 +17,23 @@ use crate::wait;
 /// A reporter that got no answer tries again within a minute.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(75);
 
-/// What was seen.
+/// The findings.
 #[derive(Clone, Debug)]
 pub struct Away {
     /// Steps that were done meanwhile.
     pub steps_meanwhile: u64,
     /// From the platform's return until its record had caught up.
     pub caught_up_seconds: f64,
-    /// What the checkpoints settled on.
+    /// The interval on which the checkpoints settled.
     pub interval: Settled,
 }
 
-/// What its members are told to expect: with saves of milliseconds, one every ten seconds or so. The minutes without a
-/// failure are little beside it: members that see none for as long as they expected one take their machines for better.
+/// The expected time between failures that members get: with saves of milliseconds, it gives one save about
+/// every ten seconds. It is much longer than the test: members that see no failure for that long would assume
+/// better machines.
 const MTBF_SECONDS: u32 = 3000;
 
-/// Kills both for so long.
+/// Kills both for this long.
 pub async fn run(yard: &mut Yard, script: &Script, span: Duration) -> anyhow::Result<Away> {
     let trial = Trial::start(yard, "away", script.clone(), |spec| {
         let value = MTBF_SECONDS.to_string();

@@ -1,8 +1,9 @@
-//! A training that is struck again and again, beside the same one in peace: the ends must be equal bit by bit.
+//! Compares a training with repeated strikes with the same training without any: the results must be equal bit
+//! by bit.
 
 use api_types::RunStatus;
 use api_types::run::Attempt;
-use test_cluster::figures;
+use toolbox::figures;
 
 use super::journal::Journal;
 use super::judge::{self, Resumed};
@@ -10,19 +11,14 @@ use super::script::Script;
 use super::strikes::{Kind, Strike, Struck, seconds};
 use super::trial::Trial;
 use super::yard::Yard;
+use crate::bounds;
 
-/// From the endpoint's first answer to the last member's SIGTERM.
-pub const TOLD_BAR_SECONDS: f64 = 2.0;
-/// From free capacity to the first step that is done again, beside the import.
-pub const RESUMED_BAR_SECONDS: f64 = 10.0;
-/// What the status says was lost, beside what the members say.
-pub const LOST_BAR_SECONDS: f64 = 1.0;
-/// While a notice is on its way, up to two seconds, a step of 35 ms is done so often.
-const STEPS_PER_NOTICE: u64 = 60;
+/// Of a step of 35 ms, while a notice is on its way.
+const STEPS_PER_SECOND: u64 = 30;
 /// While we see that it is time.
 const STEPS_PER_KILL: u64 = 10;
 
-/// What was seen of one or more trainings.
+/// The findings of one or more trainings.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// Interruptions with notice.
@@ -39,17 +35,18 @@ pub struct Findings {
     pub resumed: Vec<Resumed>,
     /// By how many seconds the status and the members differ about the work that an attempt lost.
     pub lost_mismatches: Vec<f64>,
-    /// Trainings whose end was equal to that in peace.
+    /// Trainings whose result equalled the uninterrupted one.
     pub identical: usize,
     /// Trainings.
     pub trainings: usize,
-    /// Whatever is not as it must be.
+    /// All problems.
     pub problems: Vec<String>,
 }
 
 /// Epochs of `epoch_steps` that outlast all strikes.
 pub fn epochs_for(strikes: &[Strike], epoch_steps: u64) -> u64 {
-    let more = |kind| if kind == Kind::Notice { STEPS_PER_NOTICE } else { STEPS_PER_KILL };
+    let steps_per_notice = bounds::MEMBERS_TOLD.allowed().as_secs() * STEPS_PER_SECOND;
+    let more = |kind| if kind == Kind::Notice { steps_per_notice } else { STEPS_PER_KILL };
     let steps: u64 = strikes.iter().map(|strike| strike.after_steps + more(strike.kind)).sum();
     steps.div_ceil(epoch_steps) + 1
 }
@@ -72,7 +69,7 @@ pub async fn run(
     Ok(judge(script, &struck, &status, &trial.journal()?, reference))
 }
 
-/// What the members' records and the status say together.
+/// Judges the members' records together with the status.
 fn judge(
     script: &Script,
     struck: &[Struck],
@@ -163,19 +160,19 @@ impl Findings {
         self.problems.extend(other.problems);
     }
 
-    /// Everything of the bars that was missed.
+    /// Everything that is wrong, and every time that is longer than its bar allows.
     pub fn missed(&self) -> Vec<String> {
         let mut missed = self.problems.clone();
         let told = self.told_longest();
-        if told > TOLD_BAR_SECONDS {
+        if told > bounds::MEMBERS_TOLD.allowed_seconds() {
             missed.push(format!("the last member was told after {told} s"));
         }
         let resumed = self.resumed_longest();
-        if resumed > RESUMED_BAR_SECONDS {
+        if resumed > bounds::WORK_RESUMED.allowed_seconds() {
             missed.push(format!("training went on after {resumed} s beside the import"));
         }
         let mismatch = self.lost_mismatch_largest();
-        if mismatch > LOST_BAR_SECONDS {
+        if mismatch > bounds::LOSS_DIFFERS.allowed_seconds() {
             missed.push(format!("the status and the members differ by {mismatch} s about what was lost"));
         }
         missed

@@ -17,10 +17,10 @@ const DIFFERENCE_MAX: f64 = 1e-3;
 /// Steps of an attempt before something is done to it.
 const STEPS: u64 = 20;
 
-/// What was seen.
+/// The findings.
 #[derive(Clone, Debug)]
 pub struct Elastic {
-    /// Which steps were done by how many members.
+    /// Ranges of steps, with the number of members that did them.
     pub world_sizes: Vec<(u64, u64, u32)>,
     /// The largest difference of a loss from that in peace, in parts of the largest loss.
     pub loss_difference: f64,

@@ -1,16 +1,16 @@
-//! Whether the checkpoints of a training without failures came to be as far apart as loses least.
+//! Whether the checkpoints of a training without failures settled on the interval that loses least.
 
 use super::journal::Journal;
 
-/// So many intervals at the end are judged.
+/// The number of intervals at the end that are judged.
 pub const SETTLED: usize = 10;
 /// None of them may be longer or shorter than the best by more than this factor: one that is wastes 2.5 % more.
 pub const SETTLED_WITHIN: f64 = 1.25;
 
-/// What a training settled on.
+/// The interval on which a training settled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
-    /// What would lose least.
+    /// The interval that loses least.
     pub best_steps: f64,
     /// The last intervals.
     pub steps: Vec<u64>,

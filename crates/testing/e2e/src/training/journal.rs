@@ -1,4 +1,4 @@
-//! What members wrote down: read as it grows, never written here.
+//! Reads the members' records while they grow.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub struct Step {
 }
 
 impl Journal {
-    /// What is there now.
+    /// Reads the present records.
     pub fn read(folder: &Path, members: u32) -> anyhow::Result<Self> {
         let mut journal = Self::default();
         for rank in 0..members {

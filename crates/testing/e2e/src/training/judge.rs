@@ -1,11 +1,11 @@
-//! What a journal shows, without effects.
+//! Evaluates a journal, without effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::journal::Journal;
 
-/// Steps that any member did in an attempt and that had to be done again: those after what the next one that got so far
-/// began from. `None` if none followed.
+/// Steps that any member did in an attempt and that had to be repeated: those after the start of the next
+/// attempt that loaded. `None` if none followed.
 pub fn lost(journal: &Journal, attempt: u32) -> Option<u64> {
     let next = (attempt + 1..=journal.last_attempt()).find_map(|next| journal.loaded(next))?;
     // An attempt that did no step lost none.
@@ -46,7 +46,7 @@ pub fn never_committed(journal: &Journal) -> BTreeSet<u64> {
     (1..=last).filter(|step| !commits.iter().any(|it| (it.since + 1..=it.step).contains(step))).collect()
 }
 
-/// Steps whose loss, of any rank in any attempt, is not what it was in the other training, bit by bit.
+/// Steps whose loss, of any rank in any attempt, differs from the other training in any bit.
 pub fn different_losses(reference: &Journal, journal: &Journal) -> BTreeSet<u64> {
     let expected: BTreeMap<_, _> =
         reference.steps.iter().map(|step| ((step.rank, step.step), step.loss)).collect();
@@ -55,7 +55,8 @@ pub fn different_losses(reference: &Journal, journal: &Journal) -> BTreeSet<u64>
 }
 
 /// From a moment until the last member of an attempt was told: by its own signal, or by the others, with whom it saved
-/// and left before that came. `None` if not all of them wrote it down: whoever was told while it started has just ended.
+/// and left before that came. `None` if not all of them wrote it down: a member that was told while it started
+/// just ends.
 pub fn told_after(journal: &Journal, attempt: u32, members: usize, since: f64) -> Option<f64> {
     let mut first = BTreeMap::<u32, f64>::new();
     for event in journal.events_of(attempt, "told").chain(journal.events_of(attempt, "left")) {
@@ -86,7 +87,7 @@ pub fn resumed_after(journal: &Journal, attempt: u32, members: usize, since: f64
     (first.len() == members).then_some(Resumed { seconds: last - since - import_seconds, import_seconds })
 }
 
-/// Which steps were done by how many ranks, in the order in which they were done.
+/// Ranges of steps, with the number of ranks that did them, in order.
 pub fn world_sizes(journal: &Journal) -> Vec<(u64, u64, u32)> {
     let mut ranges: Vec<(u64, u64, u32)> = Vec::new();
     for step in journal.steps.iter().filter(|step| step.rank == 0) {
@@ -98,7 +99,7 @@ pub fn world_sizes(journal: &Journal) -> Vec<(u64, u64, u32)> {
     ranges
 }
 
-/// The largest difference of a loss from what it was in the other training, in parts of the first one's largest.
+/// The largest difference of losses between the trainings, relative to the first one's largest loss.
 pub fn largest_difference(reference: &Journal, journal: &Journal) -> f64 {
     let loss = |bits: u64| f64::from_bits(bits);
     let expected: BTreeMap<_, _> = reference.steps.iter().map(|step| (step.step, loss(step.loss))).collect();

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   Yard: kube-apiserver, our processes, real nodes, an agent and a metadata endpoint for each
-//!     └─ Trial: one Run ──► members ──► journal: what happened to each, written by themselves
-//!          ▲ strikes: a notice, a SIGKILL            └─► judge: lost steps, times, bits; beside an uninterrupted one
+//!     └─ Trial: one Run ──► members ──► journal: the members' own records
+//!          ▲ strikes: a notice, a SIGKILL  └─► judge: lost steps, times, bits; against an uninterrupted one
 //! ```
 //!
-//! What is trained is `crates/testing/e2e/training/member.py` around the SDK's own test workers. The test `training` and the
-//! benchmark `bench-runs` share this.
+//! The training is `crates/testing/e2e/training/member.py` around the SDK's own test workers. The test
+//! `training` and the benchmark `cargo xtask bench runs` share this.
 
 pub mod away;
 pub mod contest;

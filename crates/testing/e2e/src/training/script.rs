@@ -1,11 +1,13 @@
-//! What a member executes, and where its Python is.
+//! The members' script, and the path of its Python.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use test_cluster::{engine_bin, python};
+use test_cluster::python;
+use toolbox::checkout::repository_root;
+use toolbox::python::{interpreter, sdk};
 
-/// Which worker of the SDK's tests.
+/// A worker of the SDK's tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framework {
     /// Plain `PyTorch`.
@@ -19,7 +21,7 @@ pub enum Framework {
 }
 
 impl Framework {
-    /// As `member.py` calls it.
+    /// Its name in `member.py`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -30,7 +32,7 @@ impl Framework {
     }
 }
 
-/// A training of so many steps.
+/// A training and its size.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// Its worker.
@@ -43,7 +45,7 @@ pub struct Script {
     pub epochs: u64,
     /// The bound of the interval between checkpoints; `None` lets the SDK choose it.
     pub every_steps: Option<u64>,
-    /// For how long each step sleeps beside its work.
+    /// How long each step sleeps in addition to its work.
     pub step_seconds: f64,
 }
 
@@ -53,15 +55,15 @@ impl Script {
         self.epoch_steps * self.epochs
     }
 
-    /// What every member executes.
+    /// The command of every member.
     pub fn command() -> anyhow::Result<Vec<String>> {
-        let interpreter = python::interpreter(&python::environment()?.canonicalize()?);
+        let interpreter = interpreter(&python::environment()?.canonicalize()?);
         Ok(vec![text(&interpreter)?, text(&folder().join("member.py"))?])
     }
 
-    /// The variables beside those of the contract; records go to `out`.
+    /// The variables besides those of the contract; records go to `out`.
     pub fn variables(&self, out: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
-        let sdk = python::sdk();
+        let sdk = sdk();
         let path =
             [sdk.join("src"), sdk, folder()].iter().map(|it| text(it)).collect::<Result<Vec<_>, _>>()?;
         let every_steps = self.every_steps.map(|steps| ("TEST_EVERY_STEPS", steps.to_string()));
@@ -83,14 +85,14 @@ impl Script {
     /// Folders that members read, but for what every image has.
     pub fn folders() -> anyhow::Result<Vec<PathBuf>> {
         let mut folders = python::folders(&python::environment()?)?;
-        folders.extend([python::sdk(), folder()]);
+        folders.extend([sdk(), folder()]);
         folders.retain(|folder| !folder.starts_with("/usr"));
         Ok(folders)
     }
 }
 
 fn folder() -> PathBuf {
-    engine_bin::workspace_root().join("crates/testing/e2e/training")
+    repository_root().join("crates/testing/e2e/training")
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

@@ -1,4 +1,4 @@
-//! What happens to a training: a notice of the cloud, a process that is killed.
+//! Strikes on a training: a notice of the cloud, a process that is killed.
 
 use std::fs;
 use std::process::Command;
@@ -18,7 +18,7 @@ const NOTICE: &str = r#"{"action": "terminate", "time": "2030-01-01T00:02:00Z"}"
 /// One interruption of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Strike {
-    /// What it is.
+    /// The kind of strike.
     pub kind: Kind,
     /// The member that is killed, or whose node gets the notice.
     pub rank: u32,
@@ -40,7 +40,7 @@ pub enum Kind {
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Struck {
-    /// What was done.
+    /// The strike.
     pub strike: Strike,
     /// The attempt that it was done to, as the status tells of it.
     pub attempt: Attempt,
@@ -50,7 +50,7 @@ pub struct Struck {
 
 /// So many notices and kills, at random moments of attempts.
 pub fn draw(random: &mut Random, notices: usize, kills: usize, members: u32) -> Vec<Strike> {
-    // At most so many steps into an attempt: beyond it there is nothing new.
+    // At most this many steps into an attempt: later strikes test nothing new.
     const AFTER_STEPS_MAX: u64 = 20;
     let kinds = [vec![Kind::Notice; notices], vec![Kind::Kill; kills]].concat();
     let strike = |kind| Strike {

@@ -80,7 +80,7 @@ impl Trial {
         Ok(found)
     }
 
-    /// Waits until an attempt has done so many steps.
+    /// Waits until an attempt has done this many steps.
     pub async fn steps_done(&self, yard: &Yard, attempt: u32, steps: u64) -> anyhow::Result<()> {
         let what = format!("attempt {attempt} does {steps} steps");
         let done = wait::until(&what, BOUND, || async {
@@ -112,7 +112,7 @@ impl Trial {
         self.explained(yard, attempt, ended.await).await
     }
 
-    /// Waits until the Run has ended well; what is left of it may be all of it.
+    /// Waits until the Run has succeeded.
     pub async fn succeeded(&self, yard: &Yard) -> anyhow::Result<RunStatus> {
         // A step may take some hundred milliseconds more than it sleeps, where many members share few cores.
         let steps = u32::try_from(self.script.steps()).unwrap_or(u32::MAX);
@@ -134,7 +134,7 @@ impl Trial {
         Ok(self.status(yard).await?.attempts.into_iter().find(|attempt| attempt.number == number))
     }
 
-    /// An error tells how the Run stands, and what its members printed last.
+    /// Adds the Run's state and its members' last output to an error.
     async fn explained<T>(&self, yard: &Yard, attempt: u32, result: anyhow::Result<T>) -> anyhow::Result<T> {
         let Err(error) = result else { return result };
         let mut text = format!("{:#?}\n", self.status(yard).await);

@@ -12,7 +12,7 @@ use kube::api::{Api, PostParams};
 use serde_json::json;
 use test_cluster::platform::{LeaseTimes, Platform, Service};
 use test_cluster::process::Process;
-use test_cluster::{Machine, RealNode, TestCluster, free_port};
+use test_cluster::{RealMachine, RealNode, TestCluster};
 
 use super::script::Script;
 use crate::agents;
@@ -31,7 +31,7 @@ pub const GPUS_PER_NODE: u32 = 2;
 pub struct YardSize {
     /// Real nodes, of [`GPUS_PER_NODE`] each.
     pub nodes: usize,
-    /// Whether a node that loses its power is noticed within some ten seconds; in production it takes 50.
+    /// Whether the loss of a node's power is noticed within about ten seconds; in production it takes 50.
     pub notices_power_cuts_soon: bool,
 }
 
@@ -53,11 +53,11 @@ pub struct Yard {
     pub cluster: TestCluster,
 }
 
-/// A node, with what stands for its cloud.
+/// A node, with the metadata of its cloud.
 pub struct YardNode {
     /// The machine.
-    pub machine: Machine,
-    /// What its cloud says.
+    pub machine: RealMachine,
+    /// The metadata of its cloud.
     pub metadata: Metadata,
     _agent: Process,
 }
@@ -83,11 +83,11 @@ impl Yard {
         agents::install(&cluster)?;
 
         let platform = Platform::same_build(&cluster);
-        let api_address = format!("127.0.0.1:{}", free_port()?);
+        let mut scheduler = platform.scheduler("scheduler", LeaseTimes::of_this_build(), "").await?;
+        let (api_server, url) = platform.api_server("127.0.0.1:0").await?;
+        let api_address = url.trim_start_matches("http://").to_owned();
         let exposed = cluster.expose_to_pods_by_tls(api_address.parse()?)?;
         let report_url = format!("https://{}", exposed.address);
-        let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
-        let (api_server, _) = platform.api_server(&api_address).await?;
         let mut controllers = start_controllers(&platform, &report_url, &exposed.authority).await?;
         let starting = (0..size.nodes).map(|number| add_node(&cluster, number));
         let nodes = futures::future::try_join_all(starting).await?;
@@ -137,7 +137,7 @@ impl Yard {
     }
 }
 
-/// What members and this process share.
+/// The folder that members and this process share.
 fn folder(cluster: &TestCluster) -> PathBuf {
     cluster.dir().join("training")
 }

@@ -1,4 +1,4 @@
-//! Who may call what: found by walking the OpenAPI document, so that a new route cannot be forgotten.
+//! Rights to call routes, checked by walking the OpenAPI document, so that a new route cannot be forgotten.
 
 use anyhow::{Context, ensure};
 use api_types::names;
@@ -11,9 +11,9 @@ use test_cluster::platform::Platform;
 
 /// The only routes that answer without a token.
 const OPEN: &[&str] = &["/healthz", "/readyz"];
-/// What members of runs report: open to their pods, hence to nobody here. `reports` has the rest.
+/// The route of members' reports: open only to their pods. `reports` tests it.
 const REPORTS: &str = "/reports";
-/// How the portal logs in and out: open to its own pages, hence to nobody here. `portal_security` has the rest.
+/// The portal's login and logout: open only to its own pages. `portal_security` tests it.
 const LOGIN: &str = "/v1/session";
 
 #[tokio::test(flavor = "multi_thread")]

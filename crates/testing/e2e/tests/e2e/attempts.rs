@@ -7,7 +7,7 @@ use api_types::run::{Attempt, AttemptOutcome};
 use api_types::{Run, RunPhase, RunStatus, names};
 use e2e::objects::{annotation, create_namespace, create_queue, create_run, h100_nodes, run};
 use e2e::observe::{node_of, phase_reached, pods, run_status};
-use e2e::wait;
+use e2e::{bounds, wait};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
@@ -16,8 +16,6 @@ use test_cluster::TestCluster;
 use test_cluster::platform::{LeaseTimes, Platform, Service};
 
 const NAMESPACE: &str = "nlp";
-/// From the taint to the last member that is told.
-const TOLD_WITHIN: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_tells_all_members_at_once_and_the_run_goes_on_elsewhere() -> anyhow::Result<()> {
@@ -31,14 +29,14 @@ async fn a_notice_tells_all_members_at_once_and_the_run_goes_on_elsewhere() -> a
     let began = Instant::now();
     taint(&client, &node, &json!([{ "key": names::LEAVING_TAINT, "value": "spot", "effect": "NoSchedule" }]))
         .await?;
-    wait::until("all members are told", Duration::from_secs(10), || async {
+    wait::until("all members are told", wait::PATIENCE, || async {
         let left = pods(&client, NAMESPACE).await?;
         let is_running = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none();
         Ok((of_attempt(&left, 1).filter(is_running).count() == 0).then_some(()))
     })
     .await?;
     let told = began.elapsed();
-    ensure!(told <= TOLD_WITHIN, "all members were told after {told:?}");
+    ensure!(told <= bounds::MEMBERS_TOLD.allowed(), "all members were told after {told:?}");
 
     let status = attempt_runs(&client, "train", 2).await?;
     let first = &status.attempts[0];
@@ -105,7 +103,7 @@ async fn yard() -> anyhow::Result<(TestCluster, [Service; 2])> {
     create_namespace(&client, NAMESPACE).await?;
     create_queue(&client, "nlp", None, &[("H100", 64)], &[NAMESPACE]).await?;
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
     Ok((cluster, [scheduler, controllers]))

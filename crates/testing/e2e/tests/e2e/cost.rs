@@ -1,5 +1,5 @@
-//! What things cost, as people see it: REST and command line say what the ledger says, and to nobody more than they
-//! may see.
+//! Costs as people see them: REST and the command line show the ledger's numbers, and nobody sees more than
+//! they may.
 
 mod site;
 
@@ -16,7 +16,7 @@ use e2e::cli::Cli;
 use e2e::objects::{create_prices, create_run, h100_nodes, run};
 use e2e::observe::phase_reached;
 use e2e::users::create_team;
-use e2e::wait;
+use e2e::{bounds, wait};
 use serde_json::Value;
 use store::Scope;
 use test_cluster::TestCluster;
@@ -25,9 +25,7 @@ use test_cluster::postgres::Postgres;
 
 use site::{HOUR, Site, keys, millionths, moment, problem};
 
-/// 2 s for a connection, and as much again for a loaded machine, twice.
-const AWAY_ANSWER_BOUND: Duration = Duration::from_secs(6);
-/// The meter writes within seconds of what it sees; the machine may be busy.
+/// The meter writes within seconds; the machine may be busy.
 const METERED_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +53,8 @@ async fn a_database_that_is_away_takes_the_cost_with_it_and_nothing_else() -> an
         let away = problem(alice.run_cost("nlp", "llama-ft").await)?;
         ensure!((away.status, away.code.as_str()) == (503, "LedgerUnavailable"), "{away:?}");
         ensure!(away.hint.is_some_and(|hint| hint.contains("try again")), "it says what to do");
-        ensure!(asked.elapsed() < AWAY_ANSWER_BOUND, "it took {:?}", asked.elapsed());
+        let took = asked.elapsed();
+        ensure!(took < bounds::LEDGER_AWAY_TOLD.allowed(), "it took {took:?}");
         let report = problem(alice.cost_report(&CostFilter::default()).await)?;
         ensure!(report.code == "LedgerUnavailable", "{report:?}");
     }
@@ -69,7 +68,7 @@ async fn a_database_that_is_away_takes_the_cost_with_it_and_nothing_else() -> an
     ensure!(shown.contains("nlp/live") && !shown.contains("Cost"), "{shown}");
 
     site.postgres.start_again().await?;
-    wait::until("the cost is back", Duration::from_secs(20), || async {
+    wait::until("the cost is back", wait::PATIENCE, || async {
         Ok(alice.run_cost("nlp", "llama-ft").await.ok().filter(|cost| cost.total.amount == "14.4").map(drop))
     })
     .await?;
@@ -85,7 +84,7 @@ async fn a_metered_run_costs_while_it_runs_and_no_more_when_it_is_over() -> anyh
     create_prices(&client, "H100", "3.60").await?;
     create_team(&client, "alice", "nlp", None, &[("H100", 8)]).await?;
     let platform = Platform::debug(&cluster).with_ledger(&postgres);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
@@ -193,7 +192,7 @@ async fn a_running_run_moves_with_every_look(site: &Site) -> anyhow::Result<()> 
     let alice = site.client("alice")?;
     let first = alice.run_cost("nlp", "live").await?;
     ensure!(first.total.per_hour == "7.2", "{first:?}");
-    let second = wait::until("the cost has grown", Duration::from_secs(10), || async {
+    let second = wait::until("the cost has grown", wait::PATIENCE, || async {
         let now = alice.run_cost("nlp", "live").await?;
         Ok((now.total.amount != first.total.amount).then_some(now))
     })

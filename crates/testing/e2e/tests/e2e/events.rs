@@ -1,13 +1,15 @@
-//! What an open page is told: everything that its user may see, as it happens, and nothing else.
+//! Events of an open page: it gets everything that its user may see, as it happens, and nothing else.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use api_types::{Queue, Run};
+use e2e::bounds;
 use e2e::objects::{create_bare_namespace, create_queue, create_run, h100_nodes, run};
 use e2e::sse::{Event, EventStream, parse, take_frame};
 use e2e::users::{create_team, grant_everywhere, grant_map, grant_namespace};
+use e2e::wait::PATIENCE;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -16,10 +18,6 @@ use test_cluster::TestCluster;
 use test_cluster::platform::{LeaseTimes, Platform};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-const PATIENCE: Duration = Duration::from_secs(40);
-/// A right that was taken away may count for as long as an answer of Kubernetes is remembered.
-const RIGHTS_REMEMBERED: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_show_a_run_from_pending_to_succeeded_to_its_team_and_nameless_gpus_to_others()
@@ -31,7 +29,7 @@ async fn events_show_a_run_from_pending_to_succeeded_to_its_team_and_nameless_gp
         grant_map(&client, user).await?;
     }
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     let (api_server, url) = platform.api_server("127.0.0.1:0").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
@@ -109,7 +107,7 @@ async fn events_end_with_the_right_to_see_them() -> anyhow::Result<()> {
         if told.is_err() {
             break;
         }
-        ensure!(began.elapsed() < RIGHTS_REMEMBERED + Duration::from_secs(5), "alice is still told");
+        ensure!(began.elapsed() < bounds::RIGHT_FORGOTTEN.allowed(), "alice is still told");
     }
     cluster.stop().await;
     Ok(())
@@ -183,7 +181,7 @@ async fn control_plane() -> anyhow::Result<TestCluster> {
     Ok(cluster)
 }
 
-/// Changes what a run says of itself.
+/// Changes a run's message.
 async fn say(client: &Client, name: &str, message: &str) -> anyhow::Result<()> {
     let runs: Api<Run> = Api::namespaced(client.clone(), "nlp");
     let status = json!({"status": {"phase": "Running", "message": message}});

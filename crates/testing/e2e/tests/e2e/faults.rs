@@ -37,17 +37,10 @@ async fn kube_scheduler_on_other_nodes_is_left_alone() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_seconds_for_every_request_cost_no_lease() -> anyhow::Result<()> {
-    let size = latency::Size { slow: Duration::from_secs(15), seed: SEED };
-    // The lease is kept with half a second to spare, which a busy machine may take itself: not three times in a row.
-    for _ in 0..2 {
-        match latency::run(size).await {
-            Ok(findings) => return findings.must_be_clean(),
-            Err(error) if error.to_string().contains("lost its lease") => println!("once more: {error:#}"),
-            Err(error) => return Err(error),
-        }
-    }
-    latency::run(size).await?.must_be_clean()
+async fn an_api_server_that_takes_a_second_for_every_request_costs_no_lease() -> anyhow::Result<()> {
+    // A renewal is given up after 2.5 s, so 1.5 s are left for a busy machine. `bench faults latency` takes two seconds.
+    let (slow, latency) = (Duration::from_secs(15), Duration::from_secs(1));
+    latency::run(latency::Size { slow, latency, seed: SEED }).await?.must_be_clean()
 }
 
 #[tokio::test(flavor = "multi_thread")]

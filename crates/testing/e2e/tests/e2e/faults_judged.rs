@@ -1,4 +1,4 @@
-//! What the fault tests rest on: the proxy does what it says, and the judge sees what must not happen.
+//! Checks the tools of the fault tests: the proxy makes the right faults, and the judge notices violations.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use e2e::faults::site::{NAMESPACE, Site};
 use e2e::faults::thrash;
 use e2e::objects::{GangOfPods, h100_nodes};
 use e2e::observe::{node_of, pods};
+use e2e::wait::PATIENCE;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use test_cluster::TestCluster;
@@ -49,13 +50,16 @@ async fn the_proxy_loses_what_it_says_and_the_judge_sees_what_happens_around_an_
     proxy.set(Faults { swallow_permille: 1_000, ..Faults::default() });
     let silent = tokio::time::timeout(Duration::from_secs(3), bind(&client, "half-0")).await;
     ensure!(silent.is_err(), "there is no answer at all: {silent:?}");
-    ensure!(is_bound(&site, "half-0").await?, "it was carried out all the same");
+    e2e::wait::until("it was carried out all the same", PATIENCE, || async {
+        Ok(is_bound(&site, "half-0").await?.then_some(()))
+    })
+    .await?;
     proxy.set(Faults::default());
     site.cluster.restart_api_server("kube-apiserver").await?;
-    // Its roles are read again; until then it refuses. What was sent while it was away may have been carried out without an
-    // answer, and is refused from then on.
-    e2e::wait::until("the API server knows its roles", Duration::from_mins(1), || async {
-        let answered = tokio::time::timeout(Duration::from_secs(3), bind(&client, "twin-1")).await;
+    // Its roles are read again; until then it refuses. Requests sent while it was away may have been executed
+    // without an answer, and are refused from then on.
+    e2e::wait::until("the API server knows its roles", Duration::from_mins(2), || async {
+        let answered = tokio::time::timeout(Duration::from_secs(10), bind(&client, "twin-1")).await;
         let is_bound = is_bound(&site, "twin-1").await.unwrap_or(false);
         Ok((answered.is_ok() && is_bound).then_some(()))
     })

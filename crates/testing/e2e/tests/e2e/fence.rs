@@ -1,4 +1,4 @@
-//! The fence: a leader that was stopped after it decided, and goes on after another leads, changes nothing.
+//! The fence: a leader that was stopped after a decision, and goes on while another one leads, changes nothing.
 
 use std::time::Duration;
 
@@ -16,8 +16,9 @@ use kube::{Client, ResourceExt};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use service_kit::client;
+use test_cluster::TestCluster;
 use test_cluster::platform::{LeaseTimes, Platform};
-use test_cluster::{TestCluster, figures};
+use toolbox::figures;
 
 const MEMBERS: u32 = 4;
 const REFUSED: &str = "refused: this scheduler is not the leader";
@@ -92,7 +93,7 @@ async fn of_binds_those_of_the_leader_pass_and_those_of_another_epoch_do_not() -
     let Two { leader, holder, other } = two_schedulers(&cluster).await?;
     let epochs: Api<SchedulerEpoch> = Api::all(cluster.admin_client());
 
-    // Until the leader has written the selector, nobody passes by what a bind says about itself.
+    // Until the leader has written the selector, the epoch of a bind does not let it pass.
     for (who, said, passes) in [
         (&leader, None, true),
         (&leader, Some(7), false),
@@ -123,7 +124,7 @@ async fn of_binds_those_of_the_leader_pass_and_those_of_another_epoch_do_not() -
         expect(who, said, passes).await?;
     }
 
-    // The container restarts: the same pod leads again, and what it sent before is refused.
+    // The container restarts: the same pod leads again, and its earlier binds are refused.
     let next = json!({ "spec": SchedulerEpochSpec { epoch: 8, holder } });
     epochs.patch(names::SCHEDULER_EPOCH, &PatchParams::default(), &Patch::Merge(next)).await?;
     let read = fence.get(names::FENCE_OF_BINDS).await?;
@@ -165,12 +166,12 @@ async fn other_writes_of_the_leader_pass_and_nobody_elses_and_no_foreign_pod_is_
     for pod in ["ours", "foreign"] {
         let pods: Api<Pod> = Api::namespaced(leader.clone(), "nlp");
         let written = pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(&relabelled)).await;
-        says(written, Some("nor through its status")).with_context(|| format!("a label of {pod}"))?;
+        says(written, Some("not even through its status")).with_context(|| format!("a label of {pod}"))?;
     }
     let dry_run = DeleteParams { dry_run: true, ..DeleteParams::default() };
     for (who, pod, refusal) in [
         (&leader, "ours", None),
-        (&leader, "foreign", Some("refused: the pod is not one of warpyard's")),
+        (&leader, "foreign", Some("refused: the pod is not placed by warpyard")),
         (&other, "ours", Some(REFUSED)),
         (&mallory, "foreign", None),
     ] {
@@ -181,7 +182,7 @@ async fn other_writes_of_the_leader_pass_and_nobody_elses_and_no_foreign_pod_is_
         "expires": "2030-01-01T00:00:00Z" });
     let hold = Hold::new("hold", serde_json::from_value(spec)?);
     for (who, refusal) in [
-        (&mallory, Some("refused: holds are written by the scheduler alone")),
+        (&mallory, Some("refused: only the scheduler writes holds")),
         (&other, Some(REFUSED)),
         (&leader, None),
     ] {
@@ -217,7 +218,7 @@ pub async fn two_schedulers(cluster: &TestCluster) -> anyhow::Result<Two> {
     epochs.create(&PostParams::default(), &SchedulerEpoch::new(names::SCHEDULER_EPOCH, spec)).await?;
     let leader = client::client(&client::config(Some(&leader.kubeconfig)).await?)?;
     let other = client::client(&client::config(Some(&other.kubeconfig)).await?)?;
-    wait::until("the fence knows the epoch", Duration::from_secs(40), || async {
+    wait::until("the fence knows the epoch", wait::PATIENCE, || async {
         Ok(bind(&other, None).await?.contains(REFUSED).then_some(()))
     })
     .await?;
@@ -231,7 +232,7 @@ fn open(read: &ValidatingAdmissionPolicyBinding, epoch: i64) -> Patch<serde_json
 
 /// kube-apiserver looks for a changed selector once in a second.
 async fn await_opened(leader: &Client, epoch: i64) -> anyhow::Result<()> {
-    wait::until("the fence knows the selector", Duration::from_secs(40), || async {
+    wait::until("the fence knows the selector", wait::PATIENCE, || async {
         Ok((!bind(leader, Some(epoch)).await?.contains(REFUSED)).then_some(()))
     })
     .await
@@ -244,7 +245,7 @@ async fn expect(who: &Client, said: Option<i64>, passes: bool) -> anyhow::Result
     Ok(())
 }
 
-/// What the API server says to a bind, dry-run, of a pod that does not exist.
+/// The API server's answer to a dry-run bind of a pod that does not exist.
 async fn bind(who: &Client, epoch: Option<i64>) -> anyhow::Result<String> {
     let labels = epoch.map(|epoch| json!({ names::EPOCH_LABEL: epoch.to_string() }));
     let body = json!({

@@ -16,7 +16,7 @@ async fn a_gang_without_room_for_all_holds_nothing_and_blocks_nobody() -> anyhow
     let cluster = TestCluster::builder().nodes(h100_nodes("node", 4)).start().await?;
     let client = cluster.admin_client();
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
     for team in ["nlp", "vision"] {
@@ -27,13 +27,13 @@ async fn a_gang_without_room_for_all_holds_nothing_and_blocks_nobody() -> anyhow
     // One of the four nodes is half taken, so that three are free. By a run, because pods without a priority give way to
     // runs.
     create_run(&client, "vision", "squatter", run("vision", 1, 4, Some("1h"))).await?;
-    wait::until("the half node is taken", Duration::from_secs(20), || async {
+    wait::until("the half node is taken", wait::PATIENCE, || async {
         Ok((bound(&client, "vision").await? == 1).then_some(()))
     })
     .await?;
 
     create_run(&client, "nlp", "big", run("nlp", 4, 8, None)).await?;
-    wait::until("all members of the gang exist", Duration::from_secs(20), || async {
+    wait::until("all members of the gang exist", wait::PATIENCE, || async {
         Ok((pods(&client, "nlp").await?.len() == 4).then_some(()))
     })
     .await?;
@@ -59,7 +59,7 @@ async fn a_queue_at_its_quota_waits_and_why_names_the_numbers() -> anyhow::Resul
     let cluster = TestCluster::builder().nodes(h100_nodes("node", 4)).start().await?;
     let client = cluster.admin_client();
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
     create_namespace(&client, "nlp").await?;
@@ -69,7 +69,7 @@ async fn a_queue_at_its_quota_waits_and_why_names_the_numbers() -> anyhow::Resul
     create_run(&client, "nlp", "first", run("nlp", 1, 8, None)).await?;
     phase_reached(&client, "nlp", "first", RunPhase::Running).await?;
     create_run(&client, "nlp", "second", run("nlp", 1, 8, None)).await?;
-    let reason = wait::until("the second run says why it waits", Duration::from_secs(20), || async {
+    let reason = wait::until("the second run says why it waits", wait::PATIENCE, || async {
         let runs: Api<Run> = Api::namespaced(client.clone(), "nlp");
         let status = runs.get("second").await?.status.unwrap_or_default();
         Ok(status
@@ -81,8 +81,9 @@ async fn a_queue_at_its_quota_waits_and_why_names_the_numbers() -> anyhow::Resul
         reason.queue.as_deref() == Some("nlp") && reason.resource.as_deref() == Some("H100"),
         "{reason:?}"
     );
-    ensure!((reason.holds, reason.bound, reason.asks) == (Some(8), Some(12), Some(8)), "{reason:?}");
-    ensure!(reason.message == "queue nlp holds 8 of 12 H100; asks 8", "{reason:?}");
+    let numbers: Vec<_> = reason.numbers.iter().map(|it| (it.label.as_str(), it.value)).collect();
+    ensure!(numbers == [("requests", 8), ("queue holds", 8), ("queue may hold", 12)], "{reason:?}");
+    ensure!(reason.message == "queue nlp holds 8 of 12 H100; requests 8", "{reason:?}");
     ensure!(bound(&client, "nlp").await? == 1, "only the first run holds GPUs");
 
     // The same from the user's side, and in kubectl's words.
@@ -95,7 +96,7 @@ async fn a_queue_at_its_quota_waits_and_why_names_the_numbers() -> anyhow::Resul
     ensure!(table.contains("QuotaExceeded"), "kubectl shows why: {table}");
 
     let queues: Api<api_types::Queue> = Api::all(client.clone());
-    wait::until("the queues show what is held, up the tree", Duration::from_secs(20), || async {
+    wait::until("the queues show what is held, up the tree", wait::PATIENCE, || async {
         let mut used = Vec::new();
         for name in ["acme", "nlp"] {
             used.push(queues.get(name).await?.status.map(|status| (status.gpus_used, status.gangs_waiting)));

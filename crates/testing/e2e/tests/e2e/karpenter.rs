@@ -1,4 +1,4 @@
-//! Karpenter itself, with its cloud: a claim becomes a node, and each fault does what it says.
+//! Karpenter itself, with its cloud: a claim becomes a node, and each fault has its effect.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,11 +13,10 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use serde_json::json;
 use test_cluster::karpenter::{Fate, Karpenter, KarpenterSettings, Life, Odds, Offerings, Tries, price_list};
-use test_cluster::{FakeNodes, TestCluster, figures};
+use test_cluster::{FakeNodes, TestCluster};
+use toolbox::figures;
 
 const BOUND: Duration = Duration::from_mins(1);
-/// Karpenter asks for a launch again after 5 ms, then twice that; its process is not the only one here.
-const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_of_nobodys_pool_becomes_a_ready_node_with_our_labels() -> anyhow::Result<()> {
@@ -108,7 +107,8 @@ async fn launches_meet_the_faults_that_the_cloud_was_told() -> anyhow::Result<()
         Fate::Error { times: 2 },
         Fate::Slow(Duration::from_secs(6)),
         Fate::NeverRegisters,
-        Fate::Disappears(Duration::from_secs(5)),
+        // Long enough for it to register first.
+        Fate::Disappears(Duration::from_secs(15)),
     ])?;
     create(&claims, "dry", &any, &[]).await?;
     gone(&claims, "dry").await?;
@@ -150,7 +150,7 @@ async fn launches_meet_the_faults_that_the_cloud_was_told() -> anyhow::Result<()
     }
     for group in ["x", "y"] {
         let names = [format!("{group}-0"), format!("{group}-1")];
-        wait::until("one of the group is refused, and one launched", SOON, || async {
+        wait::until("one of the group is refused, and one launched", wait::PATIENCE, || async {
             let record = karpenter.record()?;
             let launched = record.lives.iter().filter(|life| names.contains(&life.claim)).count();
             let refused = record.refusals.iter().filter(|(claim, _)| names.contains(claim)).count();
@@ -178,7 +178,8 @@ async fn machines_leave_with_notice_or_without_and_outlive_karpenters_process() 
     }
     let [noticed, crashed, left_alone] = names_of.as_slice() else { anyhow::bail!("three nodes") };
 
-    let at = karpenter.notice(noticed, Duration::from_secs(5)).await?;
+    // Long enough for another machine to crash first.
+    let at = karpenter.notice(noticed, Duration::from_secs(15)).await?;
     let node = nodes.get(noticed).await?;
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let leaving = taints.iter().find(|taint| taint.key == names::LEAVING_TAINT);
@@ -284,18 +285,18 @@ async fn ready(claims: &Api<DynamicObject>, name: &str) -> anyhow::Result<Dynami
 }
 
 async fn gone(claims: &Api<DynamicObject>, name: &str) -> anyhow::Result<()> {
-    wait::until(&format!("the claim {name} is gone"), SOON, || async {
+    wait::until(&format!("the claim {name} is gone"), wait::PATIENCE, || async {
         Ok(claims.get_opt(name).await?.is_none().then_some(()))
     })
     .await
 }
 
 async fn launched(karpenter: &Karpenter, claim: &str) -> anyhow::Result<Life> {
-    wait::until(&format!("{claim} is launched"), SOON, || async { life_of(karpenter, claim) }).await
+    wait::until(&format!("{claim} is launched"), wait::PATIENCE, || async { life_of(karpenter, claim) }).await
 }
 
 async fn ended(karpenter: &Karpenter, claim: &str) -> anyhow::Result<Life> {
-    wait::until(&format!("the machine of {claim} has ended"), SOON, || async {
+    wait::until(&format!("the machine of {claim} has ended"), wait::PATIENCE, || async {
         Ok(life_of(karpenter, claim)?.filter(|life| life.ended.is_some()))
     })
     .await

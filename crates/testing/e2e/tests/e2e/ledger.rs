@@ -1,4 +1,5 @@
-//! The bill is exact, whoever dies while it is written: compared with an independent reckoning of what happened.
+//! The bill is exact, whichever process dies while it is written: it is compared with an independent
+//! computation.
 
 mod kills;
 mod yard;
@@ -27,7 +28,7 @@ use self::yard::{NAMESPACE, Yard, now};
 async fn the_bill_of_a_run_is_exact_and_its_queue_shows_it() -> anyhow::Result<()> {
     // A unit of the currency per GPU second, so that the queue's spend is easily read.
     let prices = vec![GpuPrice { from: 0, hundredths: 360_000 }];
-    let mut yard = Yard::start(2, prices, LeaseTimes::Production).await?;
+    let mut yard = Yard::start(2, prices, LeaseTimes::Patient).await?;
     let client = yard.client();
     grant_namespace(&client, "ann", NAMESPACE).await?;
     let ann = yard.cluster.client_for(&yard.cluster.kubeconfig_for_user("ann")?).await?;
@@ -43,7 +44,7 @@ async fn the_bill_of_a_run_is_exact_and_its_queue_shows_it() -> anyhow::Result<(
     // A node that goes is paid for until then. Its objects are gone with it, so this is seen or lost.
     yard.cluster.remove_node("node-1").await?;
     let url = yard.meter_url()?;
-    yard.until("the node has ended", Duration::from_secs(30), async |yard| {
+    yard.until("the node has ended", wait::PATIENCE, async |yard| {
         let seen = yard.witness.nodes().values().any(|node| node.gone.is_some());
         Ok(seen && Bill::read(url.trim()).await?.node_ends.len() == 1)
     })
@@ -64,7 +65,7 @@ async fn the_bill_of_a_run_is_exact_and_its_queue_shows_it() -> anyhow::Result<(
     let queues: Api<Queue> = Api::all(client.clone());
     for name in ["nlp", "org"] {
         let expected = format!("{gpu_seconds}.00");
-        yard.until(&format!("queue {name} has spent {expected}"), Duration::from_secs(40), async |_| {
+        yard.until(&format!("queue {name} has spent {expected}"), wait::PATIENCE, async |_| {
             let spend = queues.get(name).await?.status.and_then(|status| status.spend);
             Ok(spend.is_some_and(|spend| spend.amount == expected && spend.currency == "EUR"))
         })
@@ -81,7 +82,7 @@ async fn the_bill_of_a_run_is_exact_and_its_queue_shows_it() -> anyhow::Result<(
 async fn with_postgres_away_for_two_minutes_scheduling_goes_on_and_the_bill_is_whole_afterwards()
 -> anyhow::Result<()> {
     let prices = vec![GpuPrice { from: 0, hundredths: 299 }];
-    let mut yard = Yard::start(4, prices, LeaseTimes::Production).await?;
+    let mut yard = Yard::start(4, prices, LeaseTimes::Patient).await?;
     let client = yard.client();
     let runs: Api<Run> = Api::namespaced(client.clone(), NAMESPACE);
     for name in ["outlives", "is-stopped", "is-deleted"] {
@@ -99,7 +100,7 @@ async fn with_postgres_away_for_two_minutes_scheduling_goes_on_and_the_bill_is_w
     runs.patch("is-stopped", &PatchParams::default(), &stop).await?;
     phase_reached(&client, NAMESPACE, "is-stopped", RunPhase::Stopped).await?;
     runs.delete("is-deleted", &DeleteParams::default()).await?;
-    wait::until("the deleted run and its Job are gone", Duration::from_secs(30), || async {
+    wait::until("the deleted run and its Job are gone", wait::PATIENCE, || async {
         let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
         let gone =
             runs.get_opt("is-deleted").await?.is_none() && jobs.get_opt("is-deleted-1").await?.is_none();
@@ -124,7 +125,7 @@ async fn with_postgres_away_for_two_minutes_scheduling_goes_on_and_the_bill_is_w
     phase_reached_within(&client, "outlives", RunPhase::Succeeded).await?;
     let bill = yard.settled_bill(Duration::from_secs(90)).await?;
     yard.judge(&bill, now())?;
-    yard.until("the pods of the deleted run are gone", Duration::from_secs(30), async |_| {
+    yard.until("the pods of the deleted run are gone", wait::PATIENCE, async |_| {
         let left = pods(&client, NAMESPACE).await?;
         Ok(!left.iter().any(|pod| pod.name_any().starts_with("is-deleted-1-")))
     })
@@ -246,7 +247,7 @@ async fn create_foreign_pod(yard: &Yard, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything of the bill that is wrong.
+/// All mistakes of the bill.
 fn mistakes(yard: &Yard, bill: &Bill, moment: i64) -> anyhow::Result<Vec<String>> {
     let mut wrong = compare_pods(&yard.witness.pods()?, bill, &yard.prices);
     wrong.extend(compare_nodes(&yard.witness.nodes(), bill, &yard.prices, moment));

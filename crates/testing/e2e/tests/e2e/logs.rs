@@ -1,4 +1,5 @@
-//! What members of a run print, on a real kubelet, read by the command line: over attempts, with the first that failed.
+//! Logs of a run's members on a real kubelet, read by the command line: over attempts, with the member that
+//! failed first.
 
 use std::fs::File;
 use std::process::Output;
@@ -14,7 +15,7 @@ use test_cluster::{BUSYBOX_IMAGE, RealNode, TestCluster};
 
 const BOUND: Duration = Duration::from_mins(2);
 
-/// In attempt 1 member 1 fails; who is told to end says so.
+/// In attempt 1 member 1 fails; a member that is told to end prints so.
 const TRAIN: &str = r#"
 trap 'echo told; exit 75' TERM
 echo "start $NODE_RANK of $WARPYARD_ATTEMPT"
@@ -30,7 +31,7 @@ async fn logs_of_members_are_merged_over_attempts_for_those_who_may_read_them() 
     create_team(&client, "alice", "nlp", None, &[("H100", 2)]).await?;
     grant_everywhere(&client, "bob", "warpyard-viewer").await?;
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
     let node = RealNode { name: "real-0".into(), gpus: 2, ..RealNode::default() };
@@ -67,7 +68,7 @@ async fn logs_of_members_are_merged_over_attempts_for_those_who_may_read_them() 
     let one = lines_of(&alice, &["--attempt", "2", "--member", "1"], &["2/1 start 1 of 2"]).await?;
     ensure!(one.len() == 2, "a day and a line: {one:#?}");
     alice.run(&["logs", "train", "--attempt", "7"], 3)?;
-    // Who may only look at runs does not see what they print.
+    // A user who may only read runs does not see their logs.
     bob.run(&["show", "train"], 0)?;
     bob.run(&["logs", "train"], 4)?;
 

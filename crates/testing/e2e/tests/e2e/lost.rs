@@ -1,4 +1,4 @@
-//! Work that was done in vain: in the run's record and on the bill, to the second.
+//! Lost work: in the run's record and on the bill, to the second.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn work_after_the_loaded_checkpoint_is_lost_in_the_record_and_on_the_bill(
     let postgres = Postgres::start(cluster.dir()).await?;
     let platform = Platform::debug(&cluster).with_ledger(&postgres);
     let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let report_url = format!("--report-url={url}");
     let mut controllers = platform.controllers_with("controllers", |spec| spec.arg(report_url)).await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
@@ -59,7 +59,7 @@ async fn work_after_the_loaded_checkpoint_is_lost_in_the_record_and_on_the_bill(
     let restart = Patch::Merge(json!({"spec": {"restarts": 1}}));
     runs.patch("train", &PatchParams::default(), &restart).await?;
 
-    // Attempt 2 says what it loaded, and how far the first had come.
+    // Attempt 2 reports its load, and how far the first had come.
     let second = member_of(&client, 2).await?;
     let loaded = json!({"step": 20, "reached": 25, "committed_at": saved_at.to_string()});
     report(&client, &second, 2, json!({"step": 20, "loaded": loaded})).await?;
@@ -104,7 +104,7 @@ async fn work_after_the_loaded_checkpoint_is_lost_in_the_record_and_on_the_bill(
     Ok(())
 }
 
-/// The first attempt is charged until its end, whatever of it was lost.
+/// The first attempt is charged until its end, including its lost work.
 fn check_attempts(charged: &[(u32, i64)], first: &Attempt) -> anyhow::Result<()> {
     let ran = first.ended_at.as_ref().zip(first.started_at.as_ref());
     let ran = ran.map(|(end, start)| end.0.as_second() - start.0.as_second()).context("it ran")?;

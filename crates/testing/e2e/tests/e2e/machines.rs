@@ -1,7 +1,9 @@
-//! Machines are bought for gangs through Karpenter: all of a gang's, or none; and go when nobody uses them.
+//! Machines are bought for gangs through Karpenter, all of a gang's or none, and go when they are unused.
 
 mod away;
+mod caps;
 mod idle;
+mod lies;
 mod notice;
 mod policy;
 
@@ -25,8 +27,13 @@ const TIMES: Times = Times { boot_seconds: 5, idle_seconds: 10 };
 
 /// A cluster without a single node, where H100 machines can be bought.
 async fn start() -> anyhow::Result<(TestCluster, Service, Service)> {
+    start_with(TIMES).await
+}
+
+/// The same, with other times of the machines.
+async fn start_with(times: Times) -> anyhow::Result<(TestCluster, Service, Service)> {
     let cluster = cluster_with(FakeNodes { count: 0, ..FakeNodes::default() }).await?;
-    offer(&cluster.admin_client(), "p5.48xlarge", TIMES).await?;
+    offer(&cluster.admin_client(), "p5.48xlarge", times).await?;
     let (scheduler, controllers) = platform(&cluster).await?;
     Ok((cluster, scheduler, controllers))
 }
@@ -50,7 +57,7 @@ async fn platform(cluster: &TestCluster) -> anyhow::Result<(Service, Service)> {
     Ok((scheduler, controllers))
 }
 
-/// Waits until so many members of a run are running.
+/// Waits until this many members of a run are running.
 async fn members_run(client: &Client, name: &str, members: u32) -> anyhow::Result<RunStatus> {
     wait::until(&format!("{members} members of {name} run"), BOUND, || async {
         let status = run_status(client, TEAM, name).await?;

@@ -1,4 +1,4 @@
-//! The bill for machines that are bought through Karpenter is the cloud's own, but for a second or two at its ends.
+//! The bill for machines bought through Karpenter equals the cloud's, except for a second or two at its ends.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Runs that save their state leave machines that cost more than they must.
+//! Runs that save their state leave machines that are too expensive.
 //!
 //! Without a deadline, dry spot is waited for during ten minutes; here it is not even offered at first, which comes to the same.
 

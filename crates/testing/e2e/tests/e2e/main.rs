@@ -2,8 +2,10 @@
 
 mod api;
 mod attempts;
+mod cleanup;
 mod cluster;
 mod cost;
+mod effects;
 mod events;
 mod faults;
 mod faults_judged;
@@ -22,11 +24,13 @@ mod outlook;
 mod portal;
 mod portal_security;
 mod preempt;
+mod priority;
 mod real_nodes;
 mod reports;
 mod rights;
 mod runs;
 mod silent;
+mod starting;
 mod takeover;
 mod thread;
 mod training;

@@ -1,5 +1,5 @@
-//! The node agent on real servers: what the machine's endpoints and kernel log say comes to stand on its Node, as the identity of
-//! its `DaemonSet`'s pod, which may say nothing else anywhere else.
+//! The node agent on real servers: it writes the findings of the machine's endpoints and kernel log to its
+//! Node, with the identity of its `DaemonSet`'s pod, which may write nothing else.
 
 mod rights;
 
@@ -12,24 +12,22 @@ use anyhow::{Context, ensure};
 use api_types::names;
 use e2e::metadata::Metadata;
 use e2e::objects::h100_nodes;
-use e2e::{agents, wait};
+use e2e::{agents, bounds, wait};
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
+use test_cluster::TestCluster;
 use test_cluster::process::Process;
-use test_cluster::{TestCluster, figures};
+use toolbox::figures;
 
-/// What an operator may count on: a poll of one second, and one more to say it. Judged by the middle one of [`ROUNDS`], since
-/// other tests run beside.
-const TOLD_WITHIN: Duration = Duration::from_secs(2);
 /// How long is waited before it counts as never.
 const BOUND: Duration = Duration::from_secs(40);
+/// The test judges the median of this many, because other tests run at the same time.
 const ROUNDS: u32 = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_spot_notice_taints_the_node_within_two_seconds_and_goes_when_it_is_withdrawn() -> anyhow::Result<()>
-{
+async fn a_spot_notice_taints_the_node_in_time_and_goes_when_it_is_withdrawn() -> anyhow::Result<()> {
     let cluster = cluster_with(1).await?;
     let nodes: Api<Node> = Api::all(cluster.admin_client());
     let before = taints(&settled(&nodes).await?);
@@ -71,7 +69,10 @@ async fn a_spot_notice_taints_the_node_within_two_seconds_and_goes_when_it_is_wi
     }
     print("node_agent.answer_to_taint_seconds", &after_answer, "from the endpoint's first answer");
     print("node_agent.notice_to_taint_seconds", &after_change, "bar: 2; from its change, asked every second");
-    ensure!(middle(&after_change) <= TOLD_WITHIN, "the Node says it in time: {after_change:?}");
+    ensure!(
+        middle(&after_change) <= bounds::NODE_TAINTED.allowed(),
+        "the Node says it in time: {after_change:?}"
+    );
     let node = nodes.get("node-0").await?;
     let of_others: Vec<_> =
         taints(&node).into_iter().filter(|taint| taint.key != "example.com/of-others").collect();
@@ -148,7 +149,7 @@ fn middle(times: &[Duration]) -> Duration {
     times[times.len() / 2]
 }
 
-/// A cluster with so many nodes, on which the agent is installed as its guide says.
+/// A cluster with this many nodes, on which the agent is installed as in its guide.
 async fn cluster_with(nodes: usize) -> anyhow::Result<TestCluster> {
     let cluster = TestCluster::builder()
         .nodes(h100_nodes("node", nodes))
@@ -202,7 +203,7 @@ async fn told(
             node.spec,
             node.status
         );
-        // Not by `wait::until`, whose pause is longer than what is measured.
+        // Not by `wait::until`, whose pause is longer than the measured time.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -1,5 +1,5 @@
-//! The custom resources, judged by the real API server: examples it must accept, examples it must refuse with our
-//! words, and what may not change afterwards; of a pod too.
+//! The custom resources on the real API server: examples that it must accept, examples that it must refuse with
+//! our messages, and fields that may not change later, also of pods.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use test_cluster::TestCluster;
 const NAMESPACE: &str = "default";
 /// The API server looks for new policies once in a second, and for the kinds of their parameters less often.
 const POLICY_BOUND: Duration = Duration::from_secs(40);
-/// The policy's words for what a pod says about itself for good.
+/// The policy's message about a pod's labels that may not change.
 const FIXED: &str = "of a pod cannot change";
 /// The fence's.
-const FIXED_TOO: &str = "nor through its status";
+const FIXED_TOO: &str = "not even through its status";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_accepts_and_refuses_what_the_schemas_say() -> anyhow::Result<()> {
@@ -57,7 +57,7 @@ async fn the_api_server_accepts_and_refuses_what_the_schemas_say() -> anyhow::Re
 }
 
 fn forbidden_changes() -> Vec<(&'static str, &'static str, serde_json::Value, &'static str)> {
-    let immutable = "immutable but for stop";
+    let immutable = "immutable except for stop";
     vec![
         ("Run", "llama-ft", json!({"spec": {"members": 8}}), immutable),
         ("Run", "llama-ft", json!({"spec": {"queue": "other"}}), immutable),

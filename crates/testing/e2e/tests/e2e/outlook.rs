@@ -1,6 +1,5 @@
-//! The leader answers why and when; what it planned from can be planned again, and what happened simulated again.
-
-use std::time::Duration;
+//! The leader answers why and when; its snapshot can be planned again, and its recorded history simulated
+//! again.
 
 use anyhow::{Context, ensure};
 use api_types::names::{
@@ -57,7 +56,7 @@ async fn who_waits_is_told_its_place_its_start_and_what_would_start_it_now() -> 
     }
     create_run(&client, "nlp", "waits", run("nlp", 1, 8, None)).await?;
 
-    let why = wait::until("the leader says when it starts", Duration::from_secs(40), || async {
+    let why = wait::until("the leader says when it starts", wait::PATIENCE, || async {
         // Our API server may not have heard of the run yet: it was made behind its back.
         let Ok(why) = alice.stdout(&["why", "waits", "-o", "json"]) else { return Ok(None) };
         let why: Value = serde_json::from_str(&why)?;
@@ -69,8 +68,8 @@ async fn who_waits_is_told_its_place_its_start_and_what_would_start_it_now() -> 
     let offers = why["outlook"]["forecast"]["wouldStartNow"].to_string();
     ensure!(offers.contains("with 4 GPUs per member"), "there is room for half of it: {why}");
     ensure!(!why["reasons"].as_array().context("reasons")?.is_empty(), "{why}");
-    // Without the leader's word within a second, the rest is said without it.
-    let said = wait::until("a person is told too", Duration::from_secs(20), || async {
+    // Without the leader's answer within a second, the rest is shown without it.
+    let said = wait::until("a person is told too", wait::PATIENCE, || async {
         let said = alice.stdout(&["why", "waits"])?;
         let is_told =
             said.contains("1st of 1 job, 0 GPUs ahead") && said.contains("would start: with 4 GPUs");
@@ -79,7 +78,7 @@ async fn who_waits_is_told_its_place_its_start_and_what_would_start_it_now() -> 
     .await?;
     println!("{said}");
     // What queues hold is written into their status at a pace.
-    let board = wait::until("the board shows who holds what", Duration::from_secs(30), || async {
+    let board = wait::until("the board shows who holds what", wait::PATIENCE, || async {
         let board = alice.stdout(&["queue"])?;
         Ok((board.contains("12/16 H100") && board.contains("nlp/waits")).then_some(board))
     })
@@ -98,7 +97,7 @@ async fn who_waits_is_told_its_place_its_start_and_what_would_start_it_now() -> 
     root.run(&["simulate", "--snapshot", snapshot.to_str().context("text")?], 1)?;
 
     for span in ["plan", "bind", "bound", "warpyard-scheduler"] {
-        wait::until("the collector has the span", Duration::from_secs(20), || async {
+        wait::until("the collector has the span", wait::PATIENCE, || async {
             Ok(collector.has(span).then_some(()))
         })
         .await
@@ -135,7 +134,7 @@ async fn refuses_others(client: &Client, token: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Asks the leader as somebody who is not the API server; the status of its answer.
+/// Asks the leader as another caller than the API server; returns the status of its answer.
 pub async fn ask_leader(client: &Client, path: &str, token: Option<&str>) -> anyhow::Result<u16> {
     let epochs: Api<SchedulerEpoch> = Api::all(client.clone());
     let epoch = epochs.get(SCHEDULER_EPOCH).await?;

@@ -1,5 +1,5 @@
-//! The portal in a real browser on the real platform: what a page shows is what happens. The steps in the browser are
-//! in `portal/e2e`.
+//! The portal in a real browser on the real platform: pages show what happens. The steps in the browser are in
+//! `portal/e2e`.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -8,11 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use e2e::objects::{create_prices, h100_nodes};
 use e2e::users::{create_team, grant_map};
+use test_cluster::TestCluster;
 use test_cluster::platform::{LeaseTimes, Platform};
 use test_cluster::postgres::Postgres;
-use test_cluster::{TestCluster, figures};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
+use toolbox::figures;
 
 /// The browser's steps take less than a minute on two idle cores.
 const BROWSER_WITHIN: Duration = Duration::from_mins(6);
@@ -33,7 +34,7 @@ async fn a_run_is_followed_to_its_end_on_an_open_page_without_reload() -> anyhow
         grant_map(&client, user).await?;
     }
     let platform = Platform::debug(&cluster).with_ledger(&postgres);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;

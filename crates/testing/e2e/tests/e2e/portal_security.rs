@@ -1,22 +1,24 @@
-//! What protects a person who is logged in to the portal, and the server from strangers, on the real kube-apiserver.
-//! Unsafe routes are found by walking the OpenAPI document, so that a new one cannot be forgotten.
+//! Protection of people who are logged in to the portal, and of the server from strangers, on the real
+//! kube-apiserver. Unsafe routes are found by walking the OpenAPI document, so that a new one cannot be
+//! forgotten.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use e2e::objects::{create_namespace, create_run, run};
 use e2e::users::create_team;
-use e2e::{usage, wait};
+use e2e::{bounds, usage, wait};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams};
 use reqwest::header::{COOKIE, HeaderMap, SET_COOKIE};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
+use test_cluster::TestCluster;
 use test_cluster::platform::{Platform, Service};
-use test_cluster::{TestCluster, figures};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use toolbox::figures;
 
 const COOKIE_NAME: &str = "__Host-warpyard-session";
 const GIBIBYTE: usize = 1 << 30;
@@ -123,7 +125,7 @@ async fn a_gibibyte_is_refused_within_bounds_of_memory_and_time() -> anyhow::Res
     );
     ensure!(grown_mib < 64.0, "memory grew by {grown_mib} MiB");
     ensure!(mib(sent_most) < 32.0, "{sent_most} bytes were taken");
-    ensure!(slow < Duration::from_secs(40), "a stalled body held on for {slow:?}");
+    ensure!(slow < bounds::STALLED_BODY_ENDED.allowed(), "a stalled body held on for {slow:?}");
     ensure!(portal.whoami(&cookie).await? == 200, "and the server still serves");
     cluster.stop().await;
     Ok(())
@@ -324,7 +326,7 @@ async fn refused(portal: &Portal, length: &Length, head: &str) -> anyhow::Result
             return sent;
         }
         while sent < GIBIBYTE {
-            // The server closes: that is what is waited for.
+            // Waits for the server to close.
             if writer.write_all(&block).await.is_err() {
                 break;
             }
@@ -333,9 +335,8 @@ async fn refused(portal: &Portal, length: &Length, head: &str) -> anyhow::Result
         sent
     };
     let mut answer = Vec::new();
-    let bound = Duration::from_secs(20);
     let (sent, _) =
-        tokio::time::timeout(bound, async { tokio::join!(upload, reader.read_to_end(&mut answer)) })
+        tokio::time::timeout(wait::PATIENCE, async { tokio::join!(upload, reader.read_to_end(&mut answer)) })
             .await
             .context("the connection was not closed")?;
     let answer = String::from_utf8_lossy(&answer).to_lowercase();
@@ -357,7 +358,7 @@ async fn stalled(portal: &Portal, head: &str) -> anyhow::Result<Duration> {
     let mut stream = portal.connect().await?;
     stream.write_all(format!("{head}{{").as_bytes()).await?;
     let mut answer = String::new();
-    tokio::time::timeout(Duration::from_mins(1), stream.read_to_string(&mut answer)).await??;
+    tokio::time::timeout(Duration::from_mins(2), stream.read_to_string(&mut answer)).await??;
     ensure!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Timeout"), "{answer}");
     Ok(started.elapsed())
 }
@@ -371,7 +372,7 @@ async fn large_heads_are_refused(portal: &Portal) -> anyhow::Result<()> {
         let mut answer = Vec::new();
         let send = writer.write_all(head.as_bytes());
         let talk = async { tokio::join!(send, reader.read_to_end(&mut answer)) };
-        drop(tokio::time::timeout(Duration::from_secs(20), talk).await.context("it was not closed")?);
+        drop(tokio::time::timeout(wait::PATIENCE, talk).await.context("it was not closed")?);
         let answer = String::from_utf8_lossy(&answer);
         ensure!(answer.starts_with("HTTP/1.1 431 "), "{answer:?}");
     }
@@ -448,7 +449,7 @@ impl Portal {
         Ok(self.request(&Method::GET, "/v1/whoami", cookie, &[OURS]).send().await?.status().as_u16())
     }
 
-    /// Every operation that changes something, on what is alice's.
+    /// Every operation that changes something, on alice's objects.
     async fn unsafe_operations(&self, cookie: &str) -> anyhow::Result<Vec<(Method, String)>> {
         let document: Value =
             self.request(&Method::GET, "/v1/openapi.json", cookie, &[OURS]).send().await?.json().await?;

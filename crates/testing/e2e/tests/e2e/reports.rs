@@ -91,7 +91,7 @@ async fn of_two_that_could_give_way_the_one_with_the_newer_checkpoint_does() -> 
     create_queue(&client, TEAM, None, &[("H100", 16)], &[TEAM]).await?;
     let platform = Platform::debug(&cluster);
     let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let report_url = format!("--report-url={url}");
     let mut controllers = platform.controllers_with("controllers", |spec| spec.arg(report_url)).await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
@@ -136,7 +136,7 @@ async fn of_two_that_could_give_way_the_one_with_the_newer_checkpoint_does() -> 
     Ok(())
 }
 
-/// What the controllers may write on the pod of a run.
+/// The controllers' rights to write on the pod of a run.
 async fn only_a_runs_checkpoint_may_be_told(cluster: &TestCluster, pod: &Pod) -> anyhow::Result<()> {
     let account = (names::SYSTEM_NAMESPACE, names::CONTROLLERS_SERVICE_ACCOUNT);
     let kubeconfig = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
@@ -155,7 +155,7 @@ async fn only_a_runs_checkpoint_may_be_told(cluster: &TestCluster, pod: &Pod) ->
     Ok(())
 }
 
-/// What the API server's own identity may write.
+/// The rights of the API server's own identity.
 async fn only_progress_may_be_written(cluster: &TestCluster) -> anyhow::Result<()> {
     let account = (names::SYSTEM_NAMESPACE, names::API_SERVER_SERVICE_ACCOUNT);
     let kubeconfig = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
@@ -168,7 +168,7 @@ async fn only_progress_may_be_written(cluster: &TestCluster) -> anyhow::Result<(
             Err(error) => Err(format!("something else: {error}")),
         }
     };
-    let ours = "the API server may change nothing of a run as itself but status.progress";
+    let ours = "the API server as itself may change only status.progress of a run";
     for wrong in [
         json!({"phase": "Succeeded"}),
         json!({"attempts": null}),

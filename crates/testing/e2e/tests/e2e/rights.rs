@@ -18,8 +18,7 @@ use k8s_openapi::api::core::v1::{Binding, Pod, Secret};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config, ResourceExt};
+use kube::{Client, ResourceExt};
 use serde_json::json;
 use test_cluster::TestCluster;
 use test_cluster::platform::{LeaseTimes, Platform};
@@ -44,7 +43,7 @@ struct Right {
 }
 
 impl Right {
-    /// What the API server says to who lacks it.
+    /// kube-apiserver's message to a process without it.
     fn refusal(&self) -> String {
         format!("cannot {} resource \"{}\" in API group \"{}\"", self.verb, self.resource, self.group)
     }
@@ -170,7 +169,7 @@ async fn every_right_of_the_scheduler_is_needed() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets a scheduler do all that it does; whether it was refused what it lacks.
+/// Lets a scheduler do all its work; returns whether the missing right was refused.
 async fn put_to_work(
     cluster: &TestCluster,
     number: usize,
@@ -277,7 +276,7 @@ async fn clean_up(client: &Client) -> anyhow::Result<()> {
         let now = DeleteParams::default().grace_period(0);
         pods.delete_collection(&now, &ListParams::default()).await?;
         holds.delete_collection(&now, &ListParams::default()).await?;
-        wait::until("nothing is left", Duration::from_secs(20), || async {
+        wait::until("nothing is left", wait::PATIENCE, || async {
             let left = pods.list(&ListParams::default()).await?.items.len();
             Ok((left == 0).then_some(()))
         })
@@ -295,10 +294,8 @@ async fn the_scheduler_can_read_no_secret() -> anyhow::Result<()> {
         "data": BTreeMap::from([("key", "dmFsdWU=")]),
     }))?;
     let account = (names::SYSTEM_NAMESPACE, names::SCHEDULER_SERVICE_ACCOUNT);
-    let kubeconfig =
-        Kubeconfig::read_from(cluster.kubeconfig_for_service_account(account.0, account.1).await?)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let kubeconfig = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
+    let client = cluster.client_for(&kubeconfig).await?;
     for namespace in ["default", names::SYSTEM_NAMESPACE] {
         let all: Api<Secret> = Api::namespaced(admin.clone(), namespace);
         all.create(&PostParams::default(), &secret).await.context("failed to create a secret")?;

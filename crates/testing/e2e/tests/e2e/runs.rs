@@ -1,4 +1,4 @@
-//! A Run's status is right whatever happened to its Job, also while the controller was down.
+//! A Run's status is right whatever happens to its Job, even while the controller is down.
 
 use std::time::Duration;
 
@@ -53,14 +53,14 @@ async fn a_job_that_ends_or_vanishes_while_the_controller_is_down_is_told_truly_
         let outcomes: Vec<_> = status.attempts.iter().map(|attempt| attempt.outcome).collect();
         ensure!(outcomes == [Some(outcome)], "{name}: one attempt, {outcome:?}; but {outcomes:?}");
     }
-    // What was deleted goes, and nothing comes back: only the record of the Job that finished stays.
+    // Deleted objects go, and nothing comes back: only the record of the finished Job stays.
     let only_the_record_is_left = async || -> anyhow::Result<bool> {
         let alive: Vec<_> =
             jobs.list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();
         let unfinished = pods(&client, NAMESPACE).await?.iter().filter(|pod| !is_finished(pod)).count();
         Ok(alive == ["finishes-1"] && unfinished == 0)
     };
-    wait::until("what was deleted is gone", Duration::from_secs(30), || async {
+    wait::until("what was deleted is gone", wait::PATIENCE, || async {
         Ok(only_the_record_is_left().await?.then_some(()))
     })
     .await?;
@@ -104,14 +104,14 @@ async fn a_run_tells_of_failed_members_lost_nodes_stops_and_deletions() -> anyho
     let stop = kube::api::Patch::Merge(serde_json::json!({"spec": {"stop": true}}));
     runs.patch("loses-a-node", &kube::api::PatchParams::default(), &stop).await?;
     phase_reached(&client, NAMESPACE, "loses-a-node", RunPhase::Stopped).await?;
-    wait::until("a stopped run holds no node", Duration::from_secs(30), || async {
+    wait::until("a stopped run holds no node", wait::PATIENCE, || async {
         let alive = pods(&client, NAMESPACE).await?.iter().filter(|pod| !is_finished(pod)).count();
         Ok((alive == 0).then_some(()))
     })
     .await?;
 
     runs.delete("loses-a-node", &DeleteParams::default()).await?;
-    wait::until("a deleted run leaves nothing behind", Duration::from_secs(30), || async {
+    wait::until("a deleted run leaves nothing behind", wait::PATIENCE, || async {
         let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
         let gone =
             runs.get_opt("loses-a-node").await?.is_none() && jobs.get_opt("loses-a-node-2").await?.is_none();
@@ -131,13 +131,13 @@ async fn yard(nodes: usize) -> anyhow::Result<(TestCluster, Service)> {
     let client = cluster.admin_client();
     create_namespace(&client, NAMESPACE).await?;
     create_queue(&client, "nlp", None, &[("H100", 64)], &[NAMESPACE]).await?;
-    let scheduler = Platform::debug(&cluster).scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let scheduler = Platform::debug(&cluster).scheduler("scheduler", LeaseTimes::Patient, "").await?;
     Ok((cluster, scheduler))
 }
 
 async fn job_finished(client: &Client, name: &str) -> anyhow::Result<()> {
     let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
-    wait::until(&format!("Job {name} has finished"), Duration::from_secs(40), || async {
+    wait::until(&format!("Job {name} has finished"), wait::PATIENCE, || async {
         let conditions =
             jobs.get(name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
         let finished =

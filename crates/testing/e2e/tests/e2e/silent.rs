@@ -1,4 +1,4 @@
-//! A machine loses its power, and the member on another one fails because of it, before anybody has given the machine up.
+//! A machine loses its power, and a member on another one fails because of it before the machine is given up.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn who_fails_because_a_machine_is_silent_goes_on_without_it() -> anyhow::R
     create_namespace(&client, TEAM).await?;
     create_queue(&client, TEAM, None, &[("H100", 3)], &[TEAM]).await?;
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     let node = |number| RealNode { name: format!("real-{number}"), gpus: 1, ..RealNode::default() };
     let machines =

@@ -1,4 +1,4 @@
-//! What a new leader knows of the time before it.
+//! The knowledge that a new leader takes over.
 
 use std::time::{Duration, Instant};
 
@@ -30,16 +30,16 @@ async fn what_a_queue_used_survives_the_leader_that_saw_it() -> anyhow::Result<(
     first.ready().await?;
     create_namespace(&client, TEAM).await?;
     create_queue(&client, TEAM, None, &[], &[TEAM]).await?;
-    let unused = wait::until("the queue has accounts", Duration::from_secs(20), || accounts(&client)).await?;
+    let unused = wait::until("the queue has accounts", wait::PATIENCE, || accounts(&client)).await?;
     let gang = GangOfPods { namespace: TEAM, name: "a", queue: TEAM, members: 1, gpus: 8, run_time: "1h" };
     let created = Instant::now();
     gang.create(&client).await?;
-    wait::until("it is bound", Duration::from_secs(20), || async {
+    wait::until("it is bound", wait::PATIENCE, || async {
         Ok((bound(&client, TEAM).await? == 1).then_some(()))
     })
     .await?;
     let seen_bound = Instant::now();
-    let written = wait::until("the use is written down", Duration::from_secs(20), || async {
+    let written = wait::until("the use is written down", wait::PATIENCE, || async {
         Ok(accounts(&client).await?.filter(|it| it.since_unix_millis > unused.since_unix_millis))
     })
     .await?;
@@ -54,11 +54,11 @@ async fn what_a_queue_used_survives_the_leader_that_saw_it() -> anyhow::Result<(
     let pods_api: Api<Pod> = Api::namespaced(client.clone(), TEAM);
     let used_at_least = seen_bound.elapsed().as_secs_f64();
     pods_api.delete("a-0", &DeleteParams::default().grace_period(0)).await?;
-    wait::until("the pod is gone", Duration::from_secs(20), || async {
+    wait::until("the pod is gone", wait::PATIENCE, || async {
         Ok(pods(&client, TEAM).await?.is_empty().then_some(()))
     })
     .await?;
-    let last = wait::until("its end is written down", Duration::from_secs(20), || async {
+    let last = wait::until("its end is written down", wait::PATIENCE, || async {
         Ok(accounts(&client).await?.filter(|it| it.since_unix_millis > written.since_unix_millis))
     })
     .await?;

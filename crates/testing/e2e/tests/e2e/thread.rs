@@ -1,7 +1,6 @@
-//! The whole thread, as a researcher walks it: a job file, the command line, and back.
+//! The whole path of a researcher's job: a job file, the command line, and back.
 
 use std::process::Output;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use e2e::cli::Cli;
@@ -18,7 +17,7 @@ async fn a_job_file_becomes_a_finished_run() -> anyhow::Result<()> {
     let client = cluster.admin_client();
     create_team(&client, "alice", "nlp", None, &[("H100", 32)]).await?;
     let platform = Platform::debug(&cluster);
-    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Production, "").await?;
+    let mut scheduler = platform.scheduler("scheduler", LeaseTimes::Patient, "").await?;
     let mut controllers = platform.controllers("controllers").await?;
     let (_api_server, url) = platform.api_server("127.0.0.1:0").await?;
     tokio::try_join!(scheduler.ready(), controllers.ready())?;
@@ -42,7 +41,7 @@ async fn a_job_file_becomes_a_finished_run() -> anyhow::Result<()> {
     let submitted = cli.run(&["submit", job, "-o", "name"], 0)?;
     ensure!(stdout(&submitted).trim().ends_with("llama-ft"), "submit names the run: {submitted:?}");
     cli.run(&["submit", job], 5).context("the same name again is a conflict")?;
-    wait::until("the run has succeeded", Duration::from_secs(40), || async {
+    wait::until("the run has succeeded", wait::PATIENCE, || async {
         let shown: Value = serde_json::from_slice(&cli.run(&["show", "llama-ft", "-o", "json"], 0)?.stdout)?;
         Ok((shown["phase"] == "Succeeded").then_some(()))
     })
@@ -55,15 +54,15 @@ async fn a_job_file_becomes_a_finished_run() -> anyhow::Result<()> {
     let too_many = home.path().join("big.yaml");
     std::fs::write(&too_many, "name: big\ngpus: 8x H100\nnodes: 9\nrun: train\n")?;
     cli.run(&["submit", too_many.to_str().context("text")?], 0)?;
-    wait::until("why names the queue and the numbers", Duration::from_secs(20), || async {
+    wait::until("why names the queue and the numbers", wait::PATIENCE, || async {
         let why = cli.run(&["why", "big"], 0)?;
         Ok(stdout(&why)
-            .contains("queue nlp holds 0 of 32 H100; asks 72")
+            .contains("queue nlp holds 0 of 32 H100; requests 72")
             .then(|| println!("{}", stdout(&why))))
     })
     .await?;
     cli.run(&["stop", "big"], 0)?;
-    wait::until("the run is stopped", Duration::from_secs(20), || async {
+    wait::until("the run is stopped", wait::PATIENCE, || async {
         let shown: Value = serde_json::from_slice(&cli.run(&["show", "big", "-o", "json"], 0)?.stdout)?;
         Ok((shown["phase"] == "Stopped").then_some(()))
     })

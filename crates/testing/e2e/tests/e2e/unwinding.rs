@@ -1,5 +1,5 @@
-//! Gangs that cannot go on as they are give back what they have. There is no kubelet here, not even a fake one: bound
-//! pods never start, and never end.
+//! Gangs that cannot go on as they are give back their nodes. There is no kubelet here, not even a fake one:
+//! bound pods never start, and never end.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn gang(name: &str, members: u32, gpus: u32) -> GangOfPods<'_> {
 }
 
 async fn all_bound(client: &Client, count: usize) -> anyhow::Result<()> {
-    wait::until("all are bound", Duration::from_secs(20), || async {
+    wait::until("all are bound", wait::PATIENCE, || async {
         Ok((bound(client, TEAM).await? == count).then_some(()))
     })
     .await
@@ -51,7 +51,7 @@ async fn all_bound(client: &Client, count: usize) -> anyhow::Result<()> {
 /// The sentence with which a pod was unwound.
 async fn unwound(client: &Client, pod: &str) -> anyhow::Result<String> {
     let api: Api<Pod> = Api::namespaced(client.clone(), TEAM);
-    wait::until(&format!("{pod} is unwound"), Duration::from_secs(40), || async {
+    wait::until(&format!("{pod} is unwound"), wait::PATIENCE, || async {
         let Some(pod) = api.get_opt(pod).await? else { anyhow::bail!("{pod} vanished untold") };
         let conditions = pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
         let told = conditions.into_iter().find(|it| it.type_ == "DisruptionTarget");

@@ -1,4 +1,4 @@
-//! Containers: what they request, which ports of the node they take, and what a kubelet says of a resize.
+//! Containers: their requests, the node's ports that they take, and a kubelet's status of a resize.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ impl Maker {
                 if self.random.chance(50) {
                     container["restartPolicy"] = json!("Always");
                 }
-                // Mostly more than the containers after it, else it decides nothing.
+                // Usually more than the containers after it; otherwise it decides nothing.
                 if !self.has(Feature::OtherResources) && self.uses(Feature::Requests, 60) {
                     let cpu = self.random.pick(&["500m", "1", "1500m"]);
                     container["resources"] = json!({"requests": {"cpu": cpu}});
@@ -62,7 +62,7 @@ impl Maker {
     fn container_resources(&mut self) -> Value {
         let (mut requests, mut limits) = (json!({}), json!({}));
         if self.uses(Feature::Requests, 80) {
-            // What has a limit alone requests as much.
+            // A resource with only a limit requests the same amount.
             let field = if self.random.chance(15) { &mut limits } else { &mut requests };
             if self.random.chance(70) {
                 field["cpu"] = json!(self.random.pick(&CPU));
@@ -98,7 +98,7 @@ impl Maker {
                 "ephemeral-storage" => self.random.pick(&["0", "500Mi", "1Gi"]),
                 _ => self.random.pick(&["0", "1", "2"]),
             };
-            // What cannot be shared has a limit, and requests exactly that.
+            // A resource that cannot be shared has a limit, and requests exactly that.
             limits[name] = json!(amount);
             if self.random.chance(50) {
                 requests[name] = json!(amount);
@@ -125,7 +125,7 @@ impl Maker {
         port
     }
 
-    /// Resources of a pod as a whole: mostly enough for its containers, as the API server demands.
+    /// Resources of a whole pod: usually enough for its containers, as the API server demands.
     pub(super) fn pod_level_resources(&mut self) -> Value {
         let mut requests = json!({});
         if self.random.chance(70) {
@@ -144,7 +144,7 @@ impl Maker {
         resources
     }
 
-    /// What a kubelet says of a pod that is being resized: what its containers have, and were granted.
+    /// A kubelet's status of a pod that is being resized: what its containers have, and were granted.
     pub(super) fn resize_status(&mut self, pod: &Value) -> Value {
         let mut status = json!({"phase": "Running"});
         for (field, containers) in

@@ -1,7 +1,8 @@
-//! Random clusters, so small that rules meet: three values of everything, a few nodes, a few pods on each.
+//! Makes random clusters that are small enough for rules to meet: three values of everything, a few nodes, a
+//! few pods on each.
 //!
 //! Each seed turns some of the features on: one to three of them, so that a single rule decides often, or many, so that
-//! they meet. Objects are meant to be valid; the oracle knows the API server's checks and says where they are not.
+//! they meet. Objects should be valid; the oracle knows the API server's checks and reports those that are not.
 
 mod containers;
 mod neighbours;
@@ -71,11 +72,11 @@ const FEATURES: [Feature; 23] = [
 /// Rules on other pods have the most fields, so they get more cases.
 const NEIGHBOURS: [Feature; 4] = [Feature::Affinity, Feature::AntiAffinity, Feature::Spread, Feature::Spread];
 
-/// What bears on how much a pod asks for in all.
+/// Features that affect a pod's total requests.
 const ADDED_UP: [Feature; 4] =
     [Feature::InitContainers, Feature::Overhead, Feature::PodLevel, Feature::Resize];
 
-/// What a case is made with.
+/// Makes a case.
 struct Maker {
     random: Random,
     features: Vec<Feature>,
@@ -106,13 +107,13 @@ fn choose_features(random: &mut Random) -> Vec<Feature> {
     let mut features = Vec::new();
     while features.len() < many {
         let feature = if random.chance(25) { random.pick(&NEIGHBOURS) } else { random.pick(&FEATURES) };
-        // A gate decides about all nodes at once, so it hides everything else.
+        // A gate decides about all nodes at once, and hides all other rules.
         let is_rare = matches!(feature, Feature::Gates) && random.chance(80);
         if !features.contains(&feature) && !is_rare {
             features.push(feature);
         }
     }
-    // Who asks for nothing shows nothing of how amounts are added up.
+    // A pod without requests does not test how amounts are added up.
     if features.iter().any(|feature| ADDED_UP.contains(feature)) && !features.contains(&Feature::Requests) {
         features.push(Feature::Requests);
     }
@@ -136,13 +137,13 @@ impl Maker {
         self.has(feature) && self.random.chance(percent)
     }
 
-    /// Mostly the same namespace, so that pods see each other.
+    /// Usually the same namespace, so that pods see each other.
     fn namespace(&mut self) -> &'static str {
         if self.uses(Feature::Namespaces, 60) { self.random.pick(&NAMESPACES).0 } else { NAMESPACES[0].0 }
     }
 }
 
-/// Puts a field into an object, if there is something to put.
+/// Sets a field of an object, unless the value is null.
 fn put(object: &mut Value, field: &str, value: Value) {
     let is_nothing = match &value {
         Value::Null => true,

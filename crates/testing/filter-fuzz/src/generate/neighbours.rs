@@ -6,7 +6,7 @@ use super::selectors::POD_LABELS;
 use super::{Feature, Maker, NAMESPACES, put};
 
 impl Maker {
-    /// What `spec.affinity` says of pods, as far as the features are on.
+    /// The rules on pods in `spec.affinity`, for features that are on.
     pub(super) fn pod_affinities(&mut self, affinity: &mut Value, percent: usize) {
         if self.uses(Feature::Affinity, percent) {
             put(affinity, "podAffinity", self.pod_affinity());

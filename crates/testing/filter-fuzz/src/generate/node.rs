@@ -1,4 +1,4 @@
-//! Nodes: labels, taints and what they have.
+//! Nodes: labels, taints and resources.
 
 use api_types::names;
 use serde_json::{Map, Value, json};
@@ -10,13 +10,13 @@ pub(super) const TOPOLOGY_KEYS: [&str; 3] =
     ["kubernetes.io/hostname", "topology.kubernetes.io/zone", names::RACK_LABEL];
 /// Keys of node labels that are numbers, or nearly.
 pub(super) const NUMBER_KEY: &str = "generation";
-/// Their values: numbers, one that is too large, and one that is none.
+/// Their values: numbers, one that is too large, and one that is not a number.
 pub(super) const NUMBERS: [&str; 6] = ["1", "2", "10", "07", "99999999999999999999", "x1"];
 /// Values of zones.
 pub(super) const ZONES: [&str; 3] = ["a", "b", "c"];
 /// Values of racks.
 pub(super) const RACKS: [&str; 3] = ["r1", "r2", "r3"];
-/// What else a node may have than CPUs and memory.
+/// Resources of a node besides CPUs and memory.
 pub(super) const OTHER_RESOURCES: [&str; 5] =
     [names::GPU_RESOURCE, "example.com/fpga", "hugepages-2Mi", "hugepages-1Gi", "ephemeral-storage"];
 /// A feature of kubelets that pods can need.
@@ -55,7 +55,7 @@ impl Maker {
             let value = match key {
                 "topology.kubernetes.io/zone" => self.random.pick(&ZONES),
                 names::RACK_LABEL => self.random.pick(&RACKS),
-                // A host's name is its own, unless somebody set it.
+                // The host name is unique, unless it was set by hand.
                 _ if self.uses(Feature::MissingLabels, 15) => "node-0",
                 _ => name,
             };
@@ -109,7 +109,7 @@ impl Maker {
     pub(super) fn toleration(&mut self) -> Value {
         let mut toleration = json!({});
         let exists = self.random.chance(50);
-        // Without a key it tolerates every taint, which must be said with `Exists`.
+        // Without a key it tolerates every taint, for which the operator must be `Exists`.
         if !exists || self.random.chance(85) {
             toleration["key"] = json!(self.random.pick(&TAINT_KEYS));
         }

@@ -1,4 +1,4 @@
-//! Pods: the one that waits, and those that are there already.
+//! Pods: the waiting one, and those that exist already.
 
 use api_types::names;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::node::node_name;
 use super::{Feature, Maker, put};
 
-/// The queue of pods that are ours; it is open to all namespaces and bounds nothing.
+/// The queue of our pods; it lists all namespaces and has no limits.
 pub(crate) const QUEUE: &str = "open";
 
-/// How often a pod uses a feature, in percent: the waiting one mostly, the others now and then.
+/// How often a pod uses a feature, in percent: the waiting pod usually, the others sometimes.
 const WAITING: usize = 85;
 const OTHERS: usize = 35;
 

@@ -69,7 +69,7 @@ impl Maker {
         selector
     }
 
-    /// Required rules on nodes; sometimes preferences beside them, which filter nothing.
+    /// Required rules on nodes, and sometimes preferences, which filter nothing.
     pub(super) fn node_affinity(&mut self) -> Value {
         let mut affinity = json!({});
         if self.random.chance(90) {

@@ -1,10 +1,10 @@
-//! Which fault a request gets: drawn from a seed, by how often each is wanted.
+//! Draws the fault of each request from a seed, by the share of each fault.
 
 use std::time::Duration;
 
 use seeded_random::Random;
 
-/// How a proxy treats what passes through it. Shares are per mille of requests; together at most 1,000.
+/// How a proxy treats requests. Shares are per mille of requests; together at most 1,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Writes answered 409 and not forwarded. A read cannot conflict, so it passes.
@@ -15,11 +15,12 @@ pub struct Faults {
     pub retry_after_seconds: u32,
     /// Requests answered 500 and not forwarded.
     pub error_permille: u32,
-    /// Requests whose connection is cut before they are forwarded: they did not happen, and the sender cannot know.
+    /// Requests whose connection is cut before they are forwarded: they were not executed, and the sender
+    /// cannot know.
     pub cut_before_permille: u32,
-    /// Requests that are carried out, with the connection cut instead of an answer: they did happen.
+    /// Requests that are executed, with the connection cut instead of an answer.
     pub cut_after_permille: u32,
-    /// Requests that are carried out and never answered; the sender's own patience ends them.
+    /// Requests that are executed and never answered; the sender's own timeout ends them.
     pub swallow_permille: u32,
     /// Every request waits this long before it is forwarded.
     pub delay: Duration,
@@ -28,8 +29,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// 30 % of requests: a third conflicts, a third is throttled for a second, a third has an unknown outcome, of which
-    /// half was carried out. A tenth of the unknown ones is not even cut, but silent.
+    /// 30 % of requests: a third conflicts, a third is throttled for a second, and a third has an unknown
+    /// outcome, half of which are executed. A tenth of the unknown ones get silence instead of a cut.
     pub const STORM: Self = Self {
         conflict_permille: 100,
         throttle_permille: 100,
@@ -88,9 +89,9 @@ pub struct Counts {
     pub errors: u64,
     /// Cut before they were forwarded.
     pub cut_before: u64,
-    /// Carried out, and cut.
+    /// Executed, and cut.
     pub cut_after: u64,
-    /// Carried out, and never answered.
+    /// Executed, and never answered.
     pub swallowed: u64,
     /// Watches that were ended or refused.
     pub watches_cut: u64,

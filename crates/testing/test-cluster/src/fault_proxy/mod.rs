@@ -1,13 +1,13 @@
-//! A proxy in front of API servers that misbehaves as it is told.
+//! A proxy in front of API servers that misbehaves on request.
 //!
 //! ```text
 //!   client ──TLS, HTTP/1.1──► FaultProxy ──TLS, HTTP/1.1──► one of the API servers, the same for a whole connection
 //!             bearer token passes through      409, 429, 500, cut, silence, delay, no watches
 //! ```
 //!
-//! It speaks HTTP, so that it can answer for the server and can tell "was carried out, and the answer is lost" from "never
-//! arrived". It never invents a success, never repeats a request, and keeps none. Clients log in with tokens: a client
-//! certificate would end here.
+//! It speaks HTTP, so that it can answer for the server, and can either lose the answer of an executed request
+//! or lose the request. It never invents a success, never repeats a request, and keeps none. Clients log in
+//! with tokens: a client certificate would end here.
 
 mod faults;
 mod upstream;
@@ -89,7 +89,7 @@ impl FaultProxy {
         &self.url
     }
 
-    /// From now on, these faults.
+    /// Sets the faults from now on.
     pub fn set(&self, faults: Faults) {
         self.shared.faults.send_replace(faults);
         if faults.no_watches {
@@ -102,7 +102,7 @@ impl FaultProxy {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// What happened so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         *self.shared.counts()
     }
@@ -133,13 +133,13 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared
         while connections.try_join_next().is_some() {}
         let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
         connections.spawn(async move {
-            // A client that goes away is not our business.
+            // A client may go away at any time.
             let _ = serve(stream, &acceptor, shared).await;
         });
     }
 }
 
-/// One connection of a client, and one of ours to a server for it: requests on it come one after the other.
+/// Serves one connection of a client with one of ours to a server: its requests come one after the other.
 async fn serve(stream: TcpStream, acceptor: &TlsAcceptor, shared: Arc<Shared>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let stream = acceptor.accept(stream).await?;
@@ -180,7 +180,7 @@ async fn pass(request: Request<Incoming>, shared: &Shared, link: &mut Link) -> i
     tokio::time::sleep(faults.delay).await;
     let cuts = shared.cuts.subscribe();
     let answer = link.forward(request).await?;
-    // A watch has no end to wait for; with the whole of any other answer the request has been carried out.
+    // A watch never ends; for other requests, a complete answer means that they were executed.
     let answer = if is_watch {
         answer.map(|body| until_cut(body, cuts))
     } else {
@@ -199,7 +199,7 @@ fn is_watch<T>(request: &Request<T>) -> bool {
     query.split('&').any(|part| matches!(part, "watch=true" | "watch=1" | "watch"))
 }
 
-/// The body of a watch, which breaks off as soon as watches are cut.
+/// The body of a watch, which ends as soon as watches are cut.
 fn until_cut(body: Incoming, cuts: watch::Receiver<u64>) -> AnyBody {
     let frames = futures::stream::unfold(Some((body, cuts)), |state| async {
         let (mut body, mut cuts) = state?;
@@ -214,7 +214,7 @@ fn until_cut(body: Incoming, cuts: watch::Receiver<u64>) -> AnyBody {
     BodyExt::boxed(StreamBody::new(SyncStream::new(frames.boxed())))
 }
 
-/// hyper wants bodies that may be shared between threads, though none ever is.
+/// hyper needs bodies that can be shared between threads, although none is.
 struct SyncStream<S>(Mutex<S>);
 
 impl<S> SyncStream<S> {
@@ -235,7 +235,7 @@ impl<S: futures::Stream + Unpin> futures::Stream for SyncStream<S> {
     }
 }
 
-/// An answer that the server itself could have given.
+/// A refusal in the server's form.
 fn refusal(status: StatusCode, reason: &str, message: &str, retry_after_seconds: u32) -> Response<AnyBody> {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

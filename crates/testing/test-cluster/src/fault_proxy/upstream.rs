@@ -1,4 +1,4 @@
-//! The proxy's other side: TLS with the cluster's own authority, and connections to the API servers.
+//! The proxy's other side: connections to the API servers, over TLS with the cluster's own CA.
 
 use std::io;
 use std::path::Path;
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Upstreams {
 }
 
 impl Upstreams {
-    /// Servers with certificates of `authority`, by their URLs.
+    /// The servers at these URLs, with certificates of `authority`.
     pub fn new(authority: &Path, urls: &[String]) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_file_iter(authority).map_err(io::Error::other)? {
@@ -78,7 +78,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Sends the request once, on the connection if it is still open, else on a new one.
+    /// Sends the request once, on the open connection or else on a new one.
     pub async fn forward(&mut self, request: Request<Incoming>) -> io::Result<Response<Incoming>> {
         let (head, body) = request.into_parts();
         let request =

@@ -1,5 +1,5 @@
-//! What the cloud at Karpenter's edge is told to do: one JSON file, replaced as a whole. `engine/karpenter/controls.go`
-//! reads it whenever it matters.
+//! Controls the cloud at Karpenter's edge: one JSON file, replaced as a whole. `engine/karpenter/controls.go`
+//! reads it before each action.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::{Error, files};
 
-/// AWS' provider does not offer for this long what it found out of stock.
+/// For this long AWS' provider does not offer what it found out of stock.
 const STOCK_OUT_MEMORY_SECONDS: u64 = 180;
 
-/// A set of offerings; what is `None` matches all.
+/// A set of offerings; a `None` matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Offerings {
     /// The type, such as `p5.48xlarge`.
@@ -31,43 +31,43 @@ pub struct Offerings {
 }
 
 impl Offerings {
-    /// All that there are.
+    /// All offerings.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Those of a type.
+    /// Offerings of a type.
     pub fn of_type(instance_type: &str) -> Self {
         Self { instance_type: Some(instance_type.to_owned()), ..Self::default() }
     }
 
-    /// Those of them in a zone.
+    /// The ones in a zone.
     #[must_use]
     pub fn in_zone(self, zone: &str) -> Self {
         Self { zone: Some(zone.to_owned()), ..self }
     }
 
-    /// Those of them bought so: `spot` or `on-demand`.
+    /// The ones bought as `spot` or `on-demand`.
     #[must_use]
     pub fn bought_as(self, capacity_type: &str) -> Self {
         Self { capacity_type: Some(capacity_type.to_owned()), ..self }
     }
 
-    /// Those of them in a rack.
+    /// The ones in a rack.
     #[must_use]
     pub fn in_rack(self, rack: &str) -> Self {
         Self { rack: Some(rack.to_owned()), ..self }
     }
 }
 
-/// What becomes of a claim's launch. A claim has one fate, however often its launch is tried.
+/// The fate of a claim's launch. A claim has one fate, however often its launch is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It boots in the usual time and stays.
     Well,
     /// It finds no stock, and Karpenter deletes the claim.
     StockOut,
-    /// It fails so many times; Karpenter tries again each time, later and later, and for five minutes at most.
+    /// It fails this many times. Karpenter tries again each time, with growing waits, for five minutes at most.
     Error {
         /// How many times.
         times: u32,
@@ -76,7 +76,7 @@ pub enum Fate {
     Slow(Duration),
     /// It is paid for, and its Node never appears.
     NeverRegisters,
-    /// It is gone this long after its launch, unannounced.
+    /// It vanishes this long after its launch, without a notice.
     Disappears(Duration),
 }
 
@@ -101,27 +101,28 @@ impl Serialize for Fate {
     }
 }
 
-/// Faults for a share of all launches. The same seed strikes the same groups, in whatever order they come.
+/// Faults for a share of all launches. The same seed strikes the same groups, in any order.
 #[derive(Clone, Debug, Serialize)]
 pub struct Odds {
-    /// What is drawn from.
+    /// The seed of the draws.
     pub seed: u64,
-    /// How many of a hundred groups meet a fault.
+    /// How many of a hundred groups get a fault.
     pub percent: u32,
-    /// Claims that are alike in these labels are one group, of which one claim, the first to be launched, meets the fault.
-    /// Without any, each claim is a group, by its name.
+    /// Claims with equal values of these labels are one group. The first claim of a group to be launched gets
+    /// the fault. Without labels, each claim is a group.
     pub group_labels: Vec<String>,
-    /// How the tries of a gang are known, so that they have the same fates whoever makes them.
+    /// How the tries of a gang are identified, so that they have the same fates for every buyer.
     #[serde(flatten)]
     pub tries: Tries,
     /// The faults, one of which is drawn.
     pub fates: Vec<Fate>,
 }
 
-/// By what the cloud knows the tries of a gang: annotations of its claims. Empty, each group is a gang with one try.
+/// The annotations of claims by which the cloud identifies the tries of a gang. If empty, each group is a gang
+/// with one try.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Tries {
-    /// Names the gang: the nth group of a gang is its nth try, and is drawn for by the gang's name and n.
+    /// Names the gang: the nth group of a gang is its nth try, whose fate is drawn from the gang's name and n.
     #[serde(rename = "tries_of")]
     pub of: String,
     /// How many claims make the gang whole. Each claim of the same group beyond these replaces one, and is a try of its own.
@@ -129,7 +130,7 @@ pub struct Tries {
     pub size: String,
 }
 
-/// Everything that the cloud is told.
+/// All controls of the cloud.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Controls {
     pub boot_milliseconds: u64,

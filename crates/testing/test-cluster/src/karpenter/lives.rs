@@ -1,4 +1,5 @@
-//! The cloud's own record: what was launched, at what price, and until when. What a ledger says is compared with it.
+//! The cloud's own record: which machines were launched, at what price, and until when. Tests compare a ledger
+//! with it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +18,7 @@ pub struct Life {
     pub claim: String,
     /// That claim's UID.
     pub claim_uid: String,
-    /// Which offering it is.
+    /// Its offer.
     pub offer: Offer,
     /// The price at its launch, which it keeps.
     pub micros_per_hour: i64,
@@ -32,13 +33,13 @@ pub struct Life {
 }
 
 impl Life {
-    /// For how long it is paid for until `now`, or its end if that is earlier.
+    /// How long it is paid for, until `now` or its earlier end.
     pub fn paid_seconds(&self, now: Timestamp) -> f64 {
         let until = self.ended.as_ref().map_or(now, |(at, _)| (*at).min(now));
         until.duration_since(self.launched).as_secs_f64().max(0.0)
     }
 
-    /// What it costs until `now`, or its end if that is earlier: in micro-units, rounded down.
+    /// Its cost until `now` or its earlier end, in micro-units, rounded down.
     pub fn cost_micros(&self, now: Timestamp) -> i128 {
         let until = self.ended.as_ref().map_or(now, |(at, _)| (*at).min(now));
         let nanoseconds = until.duration_since(self.launched).as_nanos().max(0);
@@ -61,10 +62,10 @@ pub struct Offer {
 
 /// Everything that the cloud has recorded.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub struct CloudRecord {
     /// The machines, in the order of their launches.
     pub lives: Vec<Life>,
-    /// Claims that were refused a launch, each time that they were, with the reason.
+    /// Refused launches: the claim and the reason, once for each refusal.
     pub refusals: Vec<(String, String)>,
     /// The processes that played the cloud.
     pub(super) started: Vec<u32>,
@@ -83,19 +84,19 @@ struct Event {
     why: String,
     #[serde(default)]
     process: u32,
-    machine: Option<Machine>,
+    machine: Option<MachineLine>,
 }
 
 #[derive(Deserialize)]
-struct Machine {
+struct MachineLine {
     claim: String,
     claim_uid: String,
     offer: Offer,
     price_micros_per_hour: i64,
 }
 
-/// Reads the record as far as it is written.
-pub(super) fn read(path: &Path) -> Result<Record, Error> {
+/// Reads the record written so far.
+pub(super) fn read(path: &Path) -> Result<CloudRecord, Error> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -106,8 +107,8 @@ pub(super) fn read(path: &Path) -> Result<Record, Error> {
     fold(whole).map_err(|why| Error::Manifest { what: format!("read {}", path.display()), why })
 }
 
-fn fold(text: &str) -> Result<Record, String> {
-    let mut record = Record::default();
+fn fold(text: &str) -> Result<CloudRecord, String> {
+    let mut record = CloudRecord::default();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for line in text.lines() {
         let event: Event = serde_json::from_str(line).map_err(|error| format!("{error} in {line}"))?;

@@ -1,4 +1,4 @@
-//! Karpenter, with a cloud at its edge that misbehaves when told to (`engine/karpenter`).
+//! Karpenter, with a cloud at its edge that misbehaves on request (`engine/karpenter`).
 //!
 //! ```text
 //!   Karpenter (this) ─► controls.json ─► the cloud ─► Nodes ─► KWOK, as on all fake nodes
@@ -6,7 +6,8 @@
 //!   NodeClaims ─► Karpenter's controllers ─┘
 //! ```
 //!
-//! It listens nowhere. The cloud's machines outlive its process: what boots while it is away is there when it is back.
+//! It listens nowhere. The cloud's machines outlive its process: machines that boot while it is away exist when
+//! it is back.
 
 mod controls;
 mod lives;
@@ -22,13 +23,14 @@ pub use controls::{Fate, Odds, Offerings, Tries};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
-pub use lives::{Life, Offer, Record};
+pub use lives::{CloudRecord, Life, Offer};
 pub use price_list::{Listed, price_list};
 use serde::Deserialize;
+use toolbox::engine_bin;
 
 use crate::control_plane::{Identities, Layout};
 use crate::process::{Process, ProcessSpec};
-use crate::{Error, engine_bin, files, install, nodes};
+use crate::{Error, files, install, nodes};
 
 /// The `KWOKNodeClass` that claims refer to.
 pub const NODE_CLASS: &str = "default";
@@ -37,7 +39,7 @@ const NAME: &str = "karpenter";
 const BOUND: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(50);
 
-/// How Karpenter is to be run.
+/// The settings of Karpenter.
 #[derive(Clone, Debug)]
 pub struct KarpenterSettings {
     /// How long a machine takes to boot, until [`Karpenter::boot_time`] says otherwise.
@@ -46,7 +48,7 @@ pub struct KarpenterSettings {
     pub batch_idle: Duration,
     /// … but at most this long.
     pub batch_max: Duration,
-    /// What is on beside the defaults, as Karpenter writes it: `NodeOverlay=true,…`.
+    /// Feature gates besides the defaults, in Karpenter's form: `NodeOverlay=true,…`.
     pub feature_gates: String,
     /// Requests per second to the API server; Karpenter's default is 200.
     pub requests_per_second: u32,
@@ -55,7 +57,7 @@ pub struct KarpenterSettings {
 }
 
 impl Default for KarpenterSettings {
-    /// As Karpenter itself has it, with machines that boot in a second.
+    /// Karpenter's own defaults, with machines that boot in a second.
     fn default() -> Self {
         Self {
             boot_time: Duration::from_secs(1),
@@ -90,7 +92,7 @@ impl Karpenter {
         install::these_custom_resources(admin, custom_resources().await?).await?;
         install::object(admin, node_class()).await?;
         let dir = layout.root.join(NAME);
-        // A directory that was given may hold an earlier cluster, whose machines are no more.
+        // A given directory may have files of an earlier cluster, whose machines do not exist any more.
         let _ = std::fs::remove_dir_all(&dir);
         files::create_dir(&dir)?;
         let controls = Controls::new(settings.boot_time);
@@ -156,12 +158,12 @@ impl Karpenter {
         self.tell(|controls| controls.boot_milliseconds = controls::milliseconds(time))
     }
 
-    /// From now on there is no machine to be had of these offerings; those that run stay.
+    /// From now on these offerings are out of stock; running machines stay.
     pub fn stock_out(&self, of: Offerings) -> Result<(), Error> {
         self.stock(of, 0)
     }
 
-    /// From now on at most so many machines of these offerings, taken together, run at a time.
+    /// From now on at most this many machines of these offerings together run at a time.
     pub fn stock(&self, of: Offerings, machines_max: usize) -> Result<(), Error> {
         self.tell(|controls| {
             controls.stock.retain(|stock| stock.of != of);
@@ -169,8 +171,8 @@ impl Karpenter {
         })
     }
 
-    /// There is no end of machines again. What Karpenter found out of stock it does not try for three minutes; claims that
-    /// are not Karpenter's own are tried at once.
+    /// All machines are in stock again. Karpenter does not try offerings that it found out of stock for three
+    /// minutes; claims that are not Karpenter's own are tried at once.
     pub fn restock(&self) -> Result<(), Error> {
         self.tell(|controls| controls.stock.clear())
     }
@@ -183,7 +185,7 @@ impl Karpenter {
         })
     }
 
-    /// The fates of the next claims, in the order in which they come to be launched; the ones after them are well.
+    /// The fates of the next claims, in the order of their launches; later ones have no fault.
     pub fn next_launches(&self, fates: impl IntoIterator<Item = Fate>) -> Result<(), Error> {
         self.tell(|controls| {
             let batch = controls.launches.batch + 1;
@@ -191,13 +193,13 @@ impl Karpenter {
         })
     }
 
-    /// From now on a share of the launches meets a fault, or none does any more.
+    /// From now on a share of the launches gets a fault; `None` ends that.
     pub fn odds(&self, odds: Option<Odds>) -> Result<(), Error> {
         self.tell(|controls| controls.odds = odds)
     }
 
-    /// The cloud announces that it takes a spot machine back, and does so: the Node says it in the node agent's words, and
-    /// is gone with its machine when the time is over. Returns until when.
+    /// The cloud announces that it takes back a spot machine, and does so: the Node gets the node agent's
+    /// words, and is gone with its machine when the time is over. Returns the time of the end.
     pub async fn notice(&self, node: &str, time: Duration) -> Result<Timestamp, Error> {
         let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         // Whole seconds, as the clouds themselves write; never less than was asked for.
@@ -209,8 +211,8 @@ impl Karpenter {
         Ok(at)
     }
 
-    /// The machine is gone at once, unannounced, and its Node with it. Karpenter itself looks for such every two minutes, and
-    /// the claim is there until then, or until somebody deletes it.
+    /// The machine is gone at once, without a notice, and its Node with it. Karpenter looks for such machines
+    /// every two minutes; until then the claim stays, unless it is deleted.
     pub async fn crash(&self, node: &str) -> Result<(), Error> {
         self.reclaim(node, Timestamp::now())?;
         // Also when Karpenter's process, which plays the cloud, is away.
@@ -222,13 +224,13 @@ impl Karpenter {
         self.until(&format!("the machine {node} to end"), |record| record.lives.iter().any(has_ended)).await
     }
 
-    /// Every machine that the cloud ever launched: its own bill.
+    /// Every machine that the cloud ever launched: the cloud's own bill.
     pub fn lives(&self) -> Result<Vec<Life>, Error> {
         Ok(self.record()?.lives)
     }
 
     /// Everything that the cloud has recorded.
-    pub fn record(&self) -> Result<Record, Error> {
+    pub fn record(&self) -> Result<CloudRecord, Error> {
         lives::read(&self.dir.join("lives.jsonl"))
     }
 
@@ -236,14 +238,14 @@ impl Karpenter {
         self.tell(|controls| controls.reclaim.extend([(node.to_owned(), at)]))
     }
 
-    /// Whatever is launched after this returns obeys it.
+    /// Launches after this returns obey it.
     fn tell(&self, change: impl FnOnce(&mut Controls)) -> Result<(), Error> {
         let mut controls = lock(&self.controls);
         change(&mut controls);
         controls.write(&self.dir.join("controls.json"))
     }
 
-    async fn until(&self, what: &str, holds: impl Fn(&Record) -> bool) -> Result<(), Error> {
+    async fn until(&self, what: &str, holds: impl Fn(&CloudRecord) -> bool) -> Result<(), Error> {
         let deadline = Instant::now() + BOUND;
         while !holds(&self.record()?) {
             if let Some(process) = lock(&self.process).as_mut()
@@ -265,7 +267,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Karpenter's custom resources, which its binary brings along.
+/// Karpenter's custom resources, which are in its binary.
 async fn custom_resources() -> Result<Vec<CustomResourceDefinition>, Error> {
     let what = || "ask Karpenter for its custom resources".to_owned();
     let output = tokio::process::Command::new(engine_bin::find(NAME)?)

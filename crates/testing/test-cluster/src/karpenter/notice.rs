@@ -1,4 +1,5 @@
-//! What a node agent writes when the cloud takes its machine back (decision 0036). No agent runs on a fake node.
+//! Writes what a node agent would write when the cloud takes back its machine (decision 0036). No agent runs on
+//! a fake node.
 
 use api_types::names;
 use jiff::Timestamp;
@@ -12,7 +13,7 @@ use crate::Error;
 /// Karpenter and the controller-manager write taints too; each change of theirs costs one try.
 const TRIES_MAX: u32 = 20;
 
-/// Says on a Node that its machine is gone by then.
+/// Marks a Node whose machine will be gone at this time.
 pub(super) async fn write(client: &Client, name: &str, at: Timestamp) -> Result<(), Error> {
     let nodes: Api<Node> = Api::all(client.clone());
     let failed = |source| Error::Kube { what: format!("announce the end of {name}"), source };

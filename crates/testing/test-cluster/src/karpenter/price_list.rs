@@ -1,5 +1,5 @@
-//! What the cloud offers: `karpenter/instance-types.json`, as Karpenter's KWOK provider reads it. Names and prices are like
-//! those of AWS' public lists; spot prices, zones and racks are made up.
+//! The cloud's offers: `karpenter/instance-types.json`, in the form of Karpenter's KWOK provider. Names and
+//! prices are like those of AWS' public lists; spot prices, zones and racks are made up.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ pub(super) const INSTANCE_TYPES: &str = include_str!("../../karpenter/instance-t
 /// One offering with its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Which offering.
+    /// The offer.
     pub offer: Offer,
     /// Its price in the file.
     pub micros_per_hour: i64,
     /// The label `nvidia.com/gpu.product` of its Nodes.
     pub gpu_product: Option<String>,
-    /// What the machine has, by resource, as Kubernetes writes it.
+    /// The machine's resources, in Kubernetes' form.
     pub resources: BTreeMap<String, String>,
 }
 

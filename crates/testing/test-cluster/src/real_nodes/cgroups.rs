@@ -1,11 +1,11 @@
-//! Cgroups of the nodes: the only thing of theirs that outlives its processes.
+//! Cgroups of the nodes: only these outlive the nodes' processes.
 //!
 //! ```text
 //!   /sys/fs/cgroup/<controller>/warpyard-<our pid>-<our start>/<node>/system     init, containerd, kubelet
 //!                                                                    /kubepods   what the kubelet makes
 //! ```
 //!
-//! The name tells whose they are, so that those of a test that was killed are known and removed by the next.
+//! The name identifies the owner, so that the next test can remove the cgroups of a killed one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 use crate::Error;
 
 const HIERARCHIES: &str = "/sys/fs/cgroup";
-/// Where the processes of a node are looked for; each is in exactly one cgroup of it.
+/// The hierarchy in which processes of a node are found; each is in exactly one of its cgroups.
 const PROCESSES: &str = "pids";
 const PREFIX: &str = "warpyard-";
 const SHARES: &str = "cpu.shares";
-/// A process outside of all cgroups weighs 1024, and by itself so does a cgroup with all that is in it: on a machine where
-/// ten processes work, all nodes together would get a tenth. They weigh as much as eight.
+/// A process outside all cgroups weighs 1024, and so does a whole cgroup by default: next to ten busy
+/// processes, all nodes together would get about a tenth of the machine. With this they weigh as much as eight
+/// processes.
 const PROCESSES_WORTH: u32 = 8 * 1024;
-/// Killed processes are gone within milliseconds; one in the middle of a write to a slow disk is not.
+/// Killed processes are gone within milliseconds, unless they are in the middle of a write to a slow disk.
 const GONE_BOUND: Duration = Duration::from_secs(20);
 
 /// The cgroups of one process of ours, and of its nodes.
@@ -31,7 +32,7 @@ pub(super) struct Cgroups {
 }
 
 impl Cgroups {
-    /// Those of this process, which need not exist yet.
+    /// The cgroups of this process, which need not exist yet.
     pub fn of_this_process() -> Result<Self, Error> {
         if !Path::new(HIERARCHIES).join(PROCESSES).is_dir() {
             return Err(Error::Io {
@@ -67,7 +68,7 @@ impl Cgroups {
                 let failed = |source| Error::Io { what: format!("create {}", path.display()), source };
                 fs::create_dir_all(&path).map_err(failed)?;
                 for file in ["cpuset.cpus", "cpuset.mems"] {
-                    // The one hierarchy that has these files takes no process into a cgroup where they are empty.
+                    // The one hierarchy with these files accepts no process in a cgroup where they are empty.
                     if path.join(file).exists() {
                         fs::read(hierarchy.join(file))
                             .and_then(|all| fs::write(path.join(file), all))
@@ -112,7 +113,7 @@ impl Cgroups {
         }
     }
 
-    /// Removes what is left of this process.
+    /// Removes the remaining cgroups of this process.
     pub fn remove(&self) {
         for hierarchy in hierarchies() {
             remove_tree(&hierarchy.join(&self.owner));
@@ -120,7 +121,7 @@ impl Cgroups {
     }
 }
 
-/// Removes what processes that are gone have left.
+/// Removes cgroups of processes that are gone.
 pub(super) fn sweep() {
     for path in hierarchies().iter().flat_map(|hierarchy| folders_in(hierarchy)) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -130,8 +131,8 @@ pub(super) fn sweep() {
     }
 }
 
-/// Whether a cgroup is one of ours, and of a process that no longer runs. Process numbers are used again; the time of
-/// the start tells two apart.
+/// Whether a cgroup is ours and its process no longer runs. Process numbers are reused; the start time
+/// distinguishes them.
 fn owner_is_gone(name: &str, start_of: impl Fn(u32) -> Option<u64>) -> bool {
     let mut parts = name.strip_prefix(PREFIX).unwrap_or_default().split('-');
     let (Some(pid), Some(start)) =
@@ -142,7 +143,7 @@ fn owner_is_gone(name: &str, start_of: impl Fn(u32) -> Option<u64>) -> bool {
     start_of(pid) != Some(start)
 }
 
-/// When a process started, in ticks since the machine did.
+/// When a process started, in ticks since the machine's boot.
 fn start_of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the program's name in brackets, which may hold anything; the 22nd is the start.

@@ -8,11 +8,12 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use toolbox::engine_bin;
 
 use super::network::{self, Network};
 use crate::control_plane::{Identities, Layout};
 use crate::process::Process;
-use crate::{Error, engine_bin, files};
+use crate::{Error, files};
 
 const NAME: &str = "cluster-dns";
 /// The domain of all names.
@@ -48,7 +49,7 @@ pub(super) async fn start(
     Ok(process)
 }
 
-/// Answers live for a second and are not cached: a member that looks for another before it is there asks again.
+/// Answers live for a second and are not cached: a member that looks for another one too early asks again.
 fn configuration(kubeconfig: &str) -> String {
     format!(
         ".:53 {{
@@ -65,7 +66,7 @@ fn configuration(kubeconfig: &str) -> String {
     )
 }
 
-/// The rights that CoreDNS has as it is installed upstream.
+/// CoreDNS's rights in upstream's installation.
 async fn allow_to_read(admin: &Client) -> Result<(), Error> {
     let verbs = json!(["list", "watch"]);
     let role: ClusterRole = serde_json::from_value(json!({

@@ -1,4 +1,4 @@
-//! Bytes between the host's loopback and the nodes' network, both ways.
+//! Forwards bytes between the host's loopback and the nodes' network, both ways.
 
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::network;
 const CONNECTIONS_MAX: usize = 1_024;
 /// A request to connect is an address and a header of 17 bytes.
 const REQUEST_BYTES_MAX: usize = 1_024;
-/// A node that was cut off does not answer, and must not hold the API server's call for minutes.
+/// A node that was cut off does not answer, and must not block the API server's call for minutes.
 const CONNECT_BOUND: Duration = Duration::from_secs(5);
 
 /// Passes every connection on to `target`.
@@ -36,7 +36,7 @@ pub(super) async fn pass_on(listener: TcpListener, target: SocketAddr) {
     }
 }
 
-/// The same for connections by TLS, which ends here.
+/// The same for TLS connections; TLS ends here.
 pub(super) async fn pass_on_from_tls(listener: TcpListener, acceptor: TlsAcceptor, target: SocketAddr) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
@@ -46,7 +46,7 @@ pub(super) async fn pass_on_from_tls(listener: TcpListener, acceptor: TlsAccepto
         let acceptor = acceptor.clone();
         connections.spawn(async move {
             let _permit = permit;
-            // Whoever does not shake hands in time is not served.
+            // A client whose handshake is late is not served.
             let shaken = tokio::time::timeout(CONNECT_BOUND, acceptor.accept(near)).await;
             if let Ok(Ok(mut near)) = shaken
                 && let Ok(mut far) = TcpStream::connect(target).await
@@ -57,7 +57,7 @@ pub(super) async fn pass_on_from_tls(listener: TcpListener, acceptor: TlsAccepto
     }
 }
 
-/// Answers `CONNECT <address>:<port>` as an HTTP proxy does, with a connection in that network namespace.
+/// Answers `CONNECT <address>:<port>` like an HTTP proxy, with a connection in that network namespace.
 pub(super) async fn serve_connect(listener: UnixListener, namespace: PathBuf) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
@@ -78,7 +78,7 @@ async fn connect(mut near: UnixStream, namespace: PathBuf) -> std::io::Result<()
         if request.len() >= REQUEST_BYTES_MAX {
             return near.write_all(b"HTTP/1.1 431 Request Header Fields Too Large\r\n\r\n").await;
         }
-        // The client waits for our answer before it sends more, and asks rarely.
+        // Byte by byte: the client waits for our answer before it sends more, and requests are rare.
         request.push(near.read_u8().await?);
     }
     let Some(target) = target_of(&request) else {
@@ -96,7 +96,7 @@ async fn connect(mut near: UnixStream, namespace: PathBuf) -> std::io::Result<()
     }
 }
 
-/// Whom a request asks to be connected to.
+/// The target in a request.
 fn target_of(request: &[u8]) -> Option<SocketAddrV4> {
     let line = std::str::from_utf8(request).ok()?.lines().next()?;
     line.strip_prefix("CONNECT ")?.split(' ').next()?.parse().ok()

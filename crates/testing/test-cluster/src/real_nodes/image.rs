@@ -1,7 +1,7 @@
 //! Container images made from files of this machine: there is no registry, and nothing is ever pulled.
 //!
 //! ```text
-//!   busybox ─► layer ─┬─► warpyard.test/pause:1      what holds a pod's namespaces
+//!   busybox ─► layer ─┬─► warpyard.test/pause:1      holds a pod's namespaces
 //!                     └─► warpyard.test/busybox:1    a shell and its tools
 //!   links   ─► layer ───► warpyard.test/machine:1    this machine's programs, by links to a mount
 //! ```
@@ -15,19 +15,19 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use toolbox::programs;
 
-use super::host;
 use crate::{Error, files};
 
 /// A pod's first container.
 pub(super) const PAUSE_IMAGE: &str = "warpyard.test/pause:1";
 /// A shell with the usual small tools.
 pub const BUSYBOX_IMAGE: &str = "warpyard.test/busybox:1";
-/// This machine's own programs, to be read only: `/usr` is the host's. A folder of [`super::RealNode::shared`] may hold more,
-/// such as a virtual environment of Python.
+/// This machine's own programs, read-only: `/usr` is the host's. A folder of [`super::RealNode::shared`] may
+/// hold more, such as a virtual environment of Python.
 pub const MACHINE_IMAGE: &str = "warpyard.test/machine:1";
 
-/// Where every container sees the host's `/usr`; in [`MACHINE_IMAGE`] the usual paths lead there.
+/// The path of the host's `/usr` in every container; in [`MACHINE_IMAGE`] the usual paths lead there.
 pub(super) const MACHINE_USR: &str = "/machine/usr";
 /// Likewise `/etc/alternatives`, which some programs in `/usr` are links to.
 pub(super) const MACHINE_ALTERNATIVES: &str = "/machine/alternatives";
@@ -102,7 +102,7 @@ fn digest(blob: &[u8]) -> String {
     format!("sha256:{:x}", Sha256::digest(blob))
 }
 
-/// As Go and OCI call it.
+/// In the spelling of Go and OCI.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -115,7 +115,7 @@ fn add_blob(layout: &Path, blob: &[u8]) -> Result<(), Error> {
     files::write_private(&layout.join("blobs").join(digest(blob).replace(':', "/")), blob)
 }
 
-/// The files that `stage` puts into an empty folder, as a tar.
+/// A tar of the files that `stage` puts into an empty folder.
 fn layer(
     work: &Path,
     name: &str,
@@ -133,7 +133,7 @@ fn layer(
 
 fn stage_busybox(folder: &Path) -> std::io::Result<()> {
     stage_basics(folder)?;
-    let busybox = host::find("busybox").ok_or(std::io::ErrorKind::NotFound)?;
+    let busybox = programs::of_real_nodes("busybox").ok_or(std::io::ErrorKind::NotFound)?;
     fs::create_dir(folder.join("bin"))?;
     fs::copy(&busybox, folder.join("bin/busybox"))?;
     let applets = Command::new(&busybox).arg("--list").output()?.stdout;

@@ -1,4 +1,4 @@
-//! One node as a machine: it is switched on, loses its power, comes back, is taken away.
+//! One node as a machine, which can be switched on, lose its power, come back and be removed.
 //!
 //! ```text
 //!   create ─► off ── power_on ─► boots ─► ready ─┬─ power_off ─► off
@@ -15,19 +15,20 @@ use std::time::{Duration, Instant};
 use api_types::names;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
+use toolbox::{engine_bin, programs};
 
 use super::RealNode;
 use super::cgroups::Cgroups;
-use super::host::{self, Tools};
+use super::host::Tools;
 use super::network::{self, Network};
 use super::node::{self, Paths};
 use crate::control_plane::{Identities, Layout};
 use crate::pki::CertifiedKey;
 use crate::process::{Process, ProcessSpec};
-use crate::{Error, engine_bin, files, nodes};
+use crate::{Error, files, nodes};
 
 const INIT: &str = include_str!("init.sh");
-/// Some ten times what a boot takes on a loaded machine.
+/// About ten times what a boot takes on a loaded machine.
 const READY_BOUND: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -44,7 +45,7 @@ pub(super) struct Site {
 
 /// A node with a real kubelet. It runs until it is switched off or its cluster ends.
 #[derive(Clone)]
-pub struct Machine(Arc<Inner>);
+pub struct RealMachine(Arc<Inner>);
 
 struct Inner {
     node: RealNode,
@@ -61,8 +62,8 @@ struct On {
     link: String,
 }
 
-impl Machine {
-    /// Writes everything that a node needs; it is switched off at first.
+impl RealMachine {
+    /// Writes all files of a node; it is switched off at first.
     pub(super) fn create(
         node: RealNode,
         number: u8,
@@ -100,7 +101,8 @@ impl Machine {
         network::address_of(self.0.number)
     }
 
-    /// Switches it on, and returns how long it took until it was ready with all its GPUs. One that is on is cut off first.
+    /// Switches it on, and returns how long it took to be ready with all its GPUs. If it is on, its power is
+    /// cut first.
     pub async fn power_on(&self) -> Result<Duration, Error> {
         self.power_off().await;
         let began = Instant::now();
@@ -118,20 +120,20 @@ impl Machine {
         Ok(took)
     }
 
-    /// Cuts the power: nothing of it gets to do or send anything more. Its disk stays.
+    /// Cuts the power: it does and sends nothing more. Its disk stays.
     pub async fn power_off(&self) {
         let machine = self.clone();
         tokio::task::spawn_blocking(move || machine.0.cut()).await.expect("cutting the power does not panic");
     }
 
-    /// Cuts the power and takes the node away, with its disk and its Node.
+    /// Cuts the power and removes the machine, with its disk and its Node.
     pub async fn remove(self) -> Result<(), Error> {
         self.power_off().await;
         self.end();
         nodes::remove(&self.0.site.admin, self.name()).await
     }
 
-    /// The host's numbers of its processes, those of its pods included.
+    /// The host's numbers of its processes, including those of its pods.
     pub fn processes(&self) -> Vec<u32> {
         self.0.site.cgroups.processes(self.name())
     }
@@ -170,7 +172,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The process whose end is the machine's: unshare(1) holds the namespaces, and kills their first process when it dies.
+    /// The process that ends with the machine: unshare(1) holds the namespaces, and kills their first process
+    /// when it dies.
     fn process(&self, boot_id: &str) -> Result<ProcessSpec, Error> {
         let name = &self.node.name;
         let settings = self.folder.join("settings");
@@ -178,7 +181,7 @@ impl Inner {
             .args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc"])
             .args(["--kill-child=SIGKILL", "--", "/bin/sh"])
             .arg(settings.join("init.sh"))
-            .env("PATH", host::PATH)
+            .env("PATH", programs::NODE_PATH)
             .env("NODE", name)
             .env("ADDRESS", network::address_of(self.number).to_string())
             .env("CGROUP", self.site.cgroups.of_node(name))
@@ -220,7 +223,7 @@ impl Inner {
 
     fn cut(&self) {
         if let Some(mut on) = self.power().take() {
-            // First the link: who talks to the node must not learn of its end by a connection that closes.
+            // First the link: peers of the node must not notice its end by a closed connection.
             self.site.network.unplug(self.number, &on.link);
             on.process.kill();
         }
@@ -248,15 +251,19 @@ impl Inner {
     }
 }
 
-/// What containerd gives to a container by itself.
+/// containerd's default settings of a container.
 fn default_container() -> Result<serde_json::Value, Error> {
     let failed = |source| Error::Io { what: "ask containerd for its default container".into(), source };
-    let output =
-        Command::new("ctr").args(["oci", "spec"]).env("PATH", host::PATH).output().map_err(failed)?;
+    let output = Command::new("ctr")
+        .args(["oci", "spec"])
+        .env("PATH", programs::NODE_PATH)
+        .output()
+        .map_err(failed)?;
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.into()))
 }
 
-/// Whether this boot of the node is ready, with all its GPUs: what an earlier boot said stays in the Node for a while.
+/// Whether this boot of the node is ready, with all its GPUs: the status of an earlier boot stays in the Node
+/// for a while.
 fn is_ready(node: &Node, boot_id: &str, gpus: u32) -> bool {
     let Some(status) = &node.status else { return false };
     let boots = status.node_info.as_ref().is_some_and(|info| info.boot_id == boot_id);

@@ -9,10 +9,10 @@
 //!                               └────────────────────────────┘        └──────────────────────────────────┘
 //! ```
 //!
-//! Nothing is added to the host's own network, so nothing that a pod sends can leave the machine, and every cluster may
-//! use the same addresses. Namespaces are held by processes alone, and those die with the test: links, mounts and
-//! namespaces go with them, however the test ends. Only cgroups have to be removed by hand, which the next test does if
-//! this one cannot. Why it is so: `docs/decisions/0038-real-nodes-of-namespaces.md`.
+//! Nothing is added to the host's own network, so no packet of a pod can leave the machine, and every cluster
+//! may use the same addresses. Only processes hold the namespaces, and they die with the test: links, mounts
+//! and namespaces go with them, however the test ends. Only cgroups have to be removed explicitly; if this test
+//! cannot, the next one does. Reasons: `docs/decisions/0038-real-nodes-of-namespaces.md`.
 
 mod cgroups;
 mod dns;
@@ -29,22 +29,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kube::Client;
+use toolbox::engine_bin;
 
-pub use host::find as find_program_of_real_nodes;
 pub use image::{BUSYBOX_IMAGE, MACHINE_IMAGE};
-pub use machine::Machine;
+pub use machine::RealMachine;
 
 use crate::cluster::TestCluster;
 use crate::control_plane::{Identities, Layout};
 use crate::process::Process;
-use crate::{Error, engine_bin, fault_proxy, files};
+use crate::{Error, fault_proxy, files};
 use cgroups::Cgroups;
 use host::Tools;
 use machine::Site;
 pub(crate) use network::EGRESS_SOCKET;
 use network::Network;
 
-/// A node that is to be added.
+/// A node to add.
 #[derive(Clone, Debug)]
 pub struct RealNode {
     /// The node's name, and its host name.
@@ -57,14 +57,14 @@ pub struct RealNode {
     pub labels: BTreeMap<String, String>,
     /// Folders of the host that every container sees at the same path, and may write to.
     pub shared: Vec<PathBuf>,
-    /// The same, but to be read only.
+    /// The same, but read-only.
     pub shared_read_only: Vec<PathBuf>,
 }
 
-/// A server that pods reach by TLS.
+/// A server that pods reach over TLS.
 #[derive(Clone, Debug)]
 pub struct ExposedByTls {
-    /// Where, as pods see it.
+    /// Its address for pods.
     pub address: SocketAddr,
     /// The file of the authority that signed its certificate.
     pub authority: PathBuf,
@@ -86,19 +86,20 @@ impl Default for RealNode {
 impl TestCluster {
     /// Adds a node with a real kubelet, and returns once it is ready and offers its GPUs. The cluster must have been
     /// built with [`crate::Builder::real_nodes`].
-    pub async fn add_real_node(&self, node: RealNode) -> Result<Machine, Error> {
+    pub async fn add_real_node(&self, node: RealNode) -> Result<RealMachine, Error> {
         let machine = self.real_nodes()?.add(node, self)?;
         machine.power_on().await?;
         Ok(machine)
     }
 
-    /// Lets pods reach a server on the host's loopback; the answer is the address that pods use for it.
+    /// Lets pods reach a server on the host's loopback; returns its address for pods.
     pub fn expose_to_pods(&self, server: SocketAddr) -> Result<SocketAddr, Error> {
         let listen = SocketAddrV4::new(network::GATEWAY, 0);
         self.real_nodes()?.network.forward(listen, server)
     }
 
-    /// The same for a server of plain HTTP that pods may only reach by TLS, as by the proxy in front of it in production.
+    /// The same for a plain HTTP server that pods may reach only over TLS, like through the proxy in
+    /// production.
     pub fn expose_to_pods_by_tls(&self, server: SocketAddr) -> Result<ExposedByTls, Error> {
         let authority = &self.running.identities.authority;
         let name = format!("exposed-{}", server.port());
@@ -115,9 +116,9 @@ impl TestCluster {
     }
 }
 
-/// What a cluster keeps for its real nodes. Dropping it powers them all off.
+/// The real nodes of a cluster. Dropping this powers them all off.
 pub(crate) struct RealNodes {
-    machines: Mutex<Vec<Machine>>,
+    machines: Mutex<Vec<RealMachine>>,
     network: Arc<Network>,
     cgroups: Arc<Cgroups>,
     tools: Arc<Tools>,
@@ -125,7 +126,7 @@ pub(crate) struct RealNodes {
 }
 
 impl RealNodes {
-    /// What must be there before the API server starts.
+    /// Prepares what must exist before the API server starts.
     pub async fn prepare(layout: &Layout) -> Result<Self, Error> {
         let tools = Tools::find()?;
         for server in ["kubelet", "gpu-plugin", "cluster-dns"] {
@@ -147,7 +148,7 @@ impl RealNodes {
     /// The API server's own names in the nodes' network.
     pub const API_SERVER_NAMES: [&str; 2] = ["10.77.0.1", "10.96.0.1"];
 
-    /// How the API server reaches kubelets, and proves to them who it is.
+    /// Flags by which the API server reaches kubelets and authenticates to them.
     pub fn api_server_flags(layout: &Layout, identities: &Identities) -> Result<Vec<String>, Error> {
         let client = identities.authority.sign_client(
             "kubelet-client",
@@ -166,7 +167,7 @@ impl RealNodes {
         ])
     }
 
-    /// Opens the nodes' network to the API server, which serves now, and starts DNS, which is returned.
+    /// Connects the nodes' network to the running API server, and starts and returns DNS.
     pub async fn connect(
         &self,
         layout: &Layout,
@@ -179,7 +180,7 @@ impl RealNodes {
         dns::start(layout, identities, &self.network, admin).await
     }
 
-    fn add(&self, node: RealNode, cluster: &TestCluster) -> Result<Machine, Error> {
+    fn add(&self, node: RealNode, cluster: &TestCluster) -> Result<RealMachine, Error> {
         let running = &cluster.running;
         let mut machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
         let number = u8::try_from(machines.len() + 1).ok().filter(|number| *number <= network::NODES_MAX);
@@ -196,7 +197,7 @@ impl RealNodes {
             admin: cluster.admin_client(),
             node_lease_seconds: running.node_lease_seconds,
         };
-        let machine = Machine::create(node, number, site, &running.identities)?;
+        let machine = RealMachine::create(node, number, site, &running.identities)?;
         machines.push(machine.clone());
         Ok(machine)
     }

@@ -1,7 +1,7 @@
 //! The cluster's network namespace, and the nodes' links to it.
 //!
-//! It is joined to nothing, so its addresses can be the same for every cluster. A process holds it; sockets in it are
-//! made by a thread that enters it for a moment, and are then used like any other.
+//! It is connected to nothing, so every cluster can use the same addresses. A process holds it. A thread enters
+//! it for a moment to make sockets, which are then used like any others.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,21 +17,22 @@ use nix::sched::{CloneFlags, setns};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+use toolbox::programs;
 
-use super::{forward, host};
+use super::forward;
 use crate::Error;
 use crate::process::{Process, ProcessSpec};
 
 /// The cluster's end of every node's link.
 pub(super) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-/// Its hardware address, fixed: else a bridge takes that of one of its ports, and when that node goes all others talk to an
-/// address that is no more.
+/// Its fixed hardware address: otherwise a bridge takes that of one of its ports, and when that node goes, all
+/// others use an address that no longer exists.
 const GATEWAY_HARDWARE: &str = "02:00:0a:4d:ff:01";
-/// The API server, as kubelets reach it.
+/// The API server's address for kubelets.
 pub(super) const API_SERVER: SocketAddrV4 = SocketAddrV4::new(GATEWAY, 6443);
-/// The API server, as pods reach it: the address of the Service `kubernetes`, the first of the range of Services.
+/// The API server's address for pods: that of the Service `kubernetes`, the first in the range of Services.
 pub(super) const KUBERNETES_SERVICE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 96, 0, 1), 443);
-/// DNS, as pods reach it.
+/// The address of DNS for pods.
 pub(super) const DNS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 /// Nodes have the addresses 10.77.0.11 to 10.77.0.210.
 pub(super) const NODES_MAX: u8 = 200;
@@ -46,10 +47,10 @@ pub(super) fn pods_of(number: u8) -> String {
     format!("10.244.{number}.0/24")
 }
 
-/// The socket by which the API server asks for connections to nodes, in the directory that it runs in.
+/// The socket over which the API server asks for connections to nodes, in its working directory.
 pub(crate) const EGRESS_SOCKET: &str = "egress";
 
-/// Tells the API server to reach nodes and pods by that socket.
+/// The configuration that makes the API server reach nodes and pods over that socket.
 pub(super) fn egress_configuration() -> String {
     format!(
         "apiVersion: apiserver.k8s.io/v1beta1
@@ -64,7 +65,7 @@ egressSelections:
     )
 }
 
-/// The namespace, and who is linked to it.
+/// The namespace, and the nodes linked to it.
 pub(super) struct Network {
     /// Namespaces of the nodes that are on, by their numbers.
     linked: Mutex<BTreeMap<u8, PathBuf>>,
@@ -96,12 +97,12 @@ link set br0 up
         Ok(Self { linked: Mutex::default(), links: AtomicU32::new(0), tasks: Mutex::default(), holder })
     }
 
-    /// The file that stands for the namespace.
+    /// The file of the namespace.
     pub fn namespace(&self) -> PathBuf {
         net_file(self.holder.pid())
     }
 
-    /// Links a node, whose namespace `machine` holds, and tells all nodes where each other's pods are.
+    /// Links a node, whose namespace `machine` holds, and adds the routes to all nodes' pods.
     pub async fn plug(&self, number: u8, machine: &Process) -> Result<String, Error> {
         let namespace = namespace_of(machine).await?;
         let (address, pods) = (address_of(number), pods_of(number));
@@ -133,7 +134,7 @@ route replace {pods} via {address}
         Ok(link)
     }
 
-    /// Cuts a node's link: from now on nothing that it sends arrives, not even that its connections end.
+    /// Cuts a node's link: from now on nothing that it sends arrives, not even the end of its connections.
     pub fn unplug(&self, number: u8, link: &str) {
         self.linked().remove(&number);
         let _ = ip(&self.namespace(), &format!("link delete {link}\n"));
@@ -146,7 +147,7 @@ route replace {pods} via {address}
         Ok(address)
     }
 
-    /// The same for connections by TLS.
+    /// The same for TLS connections.
     pub fn forward_from_tls(&self, acceptor: TlsAcceptor, target: SocketAddr) -> Result<SocketAddr, Error> {
         let (address, listener) = self.listen(SocketAddrV4::new(GATEWAY, 0))?;
         self.keep(tokio::spawn(forward::pass_on_from_tls(listener, acceptor, target)));
@@ -163,7 +164,7 @@ route replace {pods} via {address}
         open().map_err(|source| Error::Io { what: format!("listen on {listen} for nodes"), source })
     }
 
-    /// Connects whoever asks on this socket to an address in the namespace.
+    /// Serves requests on this socket for connections to addresses in the namespace.
     pub fn serve_egress(&self, socket: &Path) -> Result<(), Error> {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket)
@@ -196,7 +197,8 @@ impl Drop for Network {
     }
 }
 
-/// A socket in a namespace. Only where it is made counts, so a thread of its own goes there and ends.
+/// Makes a socket in a namespace. It belongs to the namespace in which it is made, so a thread enters the
+/// namespace and ends.
 pub(super) fn socket_in(namespace: &Path) -> std::io::Result<TcpSocket> {
     let file = File::open(namespace)?;
     let made = std::thread::spawn(move || {
@@ -236,7 +238,7 @@ fn ip(namespace: &Path, batch: &str) -> Result<(), Error> {
     let mut child = Command::new("nsenter")
         .arg(format!("--net={}", namespace.display()))
         .args(["--", "ip", "-batch", "-"])
-        .env("PATH", host::PATH)
+        .env("PATH", programs::NODE_PATH)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

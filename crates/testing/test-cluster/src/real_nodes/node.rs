@@ -1,4 +1,4 @@
-//! What the programs of a node are told: files made from data, without effects.
+//! Configuration files of a node's programs, made from data without effects.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use super::image::{MACHINE_ALTERNATIVES, MACHINE_USR, PAUSE_IMAGE};
 use super::{RealNode, dns, network};
 use crate::pki::CertifiedKey;
 
-/// Where a node's programs find what they need.
+/// The paths for a node's programs.
 pub(super) struct Paths<'a> {
     /// The folder of the node's own settings.
     pub settings: &'a Path,
-    /// What a node keeps when it is switched off.
+    /// The data that a node keeps when it is switched off.
     pub disk: &'a Path,
     /// The CNI plugins.
     pub cni: &'a Path,
@@ -53,7 +53,7 @@ SystemdCgroup = false
     )
 }
 
-/// What every container has, from what containerd gives by default: this machine's programs, and the shared folders.
+/// The settings of every container: containerd's default, with this machine's programs and the shared folders.
 pub(super) fn container(default: Value, node: &RealNode) -> Value {
     let mut spec = default;
     let bind = |from: &Path, to: &Path, mode: &str| json!({ "type": "bind", "source": from, "destination": to, "options": ["rbind", mode] });
@@ -64,14 +64,15 @@ pub(super) fn container(default: Value, node: &RealNode) -> Value {
     if let Some(mounts) = spec["mounts"].as_array_mut() {
         mounts.extend(machine.into_iter().chain(shared).chain(read_only));
     }
-    // The default of 1,024 open files is for containers by hand; the kubelet's have what containerd has.
+    // The default of 1,024 open files is for manually started containers; the kubelet's have containerd's own
+    // limit.
     if let Some(process) = spec["process"].as_object_mut() {
         process.remove("rlimits");
     }
     spec
 }
 
-/// How pods of a node are linked: a bridge, with addresses of the node's own range.
+/// The network of a node's pods: a bridge, with addresses of the node's own range.
 pub(super) fn pod_network(number: u8) -> Value {
     json!({
         "cniVersion": "0.4.0",
@@ -91,7 +92,7 @@ pub(super) fn pod_network(number: u8) -> Value {
     })
 }
 
-/// The kubelet's settings. It asks the API server who may use it, as in production.
+/// The kubelet's settings. It asks the API server about its callers' rights, as in production.
 pub(super) fn kubelet(
     node: &RealNode,
     number: u8,
@@ -140,7 +141,7 @@ pub(super) fn kubelet(
     })
 }
 
-/// The labels that the kubelet gives its node, as its flag wants them.
+/// The labels that the kubelet gives its node, in the form of its flag.
 pub(super) fn labels(node: &RealNode) -> String {
     let mut labels = node.labels.clone();
     if node.gpus > 0 {

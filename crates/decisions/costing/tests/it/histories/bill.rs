@@ -1,4 +1,4 @@
-//! What both sides are brought to, to be compared: who used what, and what it cost, as fractions.
+//! The common form in which both sides are compared: which pod used what, and what it cost, as fractions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,13 +37,13 @@ pub struct Row {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Of pods only: what is not idle at all has no line.
+    /// Of pods only: time that is not idle at all has no line.
     pub seconds: i64,
     pub gpu_seconds: i64,
     /// GPUs times seconds, and seconds, without a price.
     pub unpriced: (i64, i64),
     pub money: Money,
-    /// What it would have cost more on demand.
+    /// How much more it would have cost on demand.
     pub saved: Money,
 }
 

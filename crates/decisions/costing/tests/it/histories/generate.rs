@@ -1,13 +1,13 @@
-//! A random history: what truly happened within a minute or two around a midnight, and what a watch tells of it.
+//! A random history: what truly happened within a minute or two around a midnight, and what a watch reports of it.
 
 use costing::{
-    Attribution, Day, End, HourlyPrice, Moment, NodeRecord, NodeShape, PodRecord, Price, PriceUnit, Purchase,
-    Start,
+    Attribution, Day, End, HourlyPrice, MachineStart, Moment, NodeRecord, NodeShape, PodRecord, Price,
+    PriceUnit, Purchase,
 };
 
 use super::random::Random;
 
-/// The truth, and how it is told.
+/// The truth, and how it is reported.
 pub struct History {
     /// Nothing happens before.
     pub start: Moment,
@@ -70,9 +70,9 @@ fn lives_of_one_name(
             (random.chance(40) && created < end).then(|| Moment(random.between(created.0 + 1, end.0)));
         let shapes = shapes(created, ended.unwrap_or(end), random);
         let uid = format!("{name}-{life}");
-        // Nobody saw some of the ends: those of nodes that have a successor, and then that ends them.
+        // Some of the ends were not seen: those of nodes with a successor, which then ends them.
         let seen = ended.filter(|_| random.chance(85)).map(|at| {
-            // Every fourth vanished while nobody looked, and its pods may go on.
+            // One in four vanished while nothing watched, and its pods may go on.
             if random.chance(75) { End::Certain(at) } else { End::Provisional(at) }
         });
         let (name, bought) = (name.to_owned(), purchase(created, end, random));
@@ -96,7 +96,7 @@ fn purchase(created: Moment, end: Moment, random: &mut Random) -> Option<Purchas
     let paid = HourlyPrice(random.between(0, 60_000_000));
     // Spot may cost more than on demand.
     let on_demand = random.chance(50).then(|| HourlyPrice(random.between(0, 60_000_000)));
-    let start = random.chance(80).then(|| Start {
+    let start = random.chance(80).then(|| MachineStart {
         buyer: buyer(random),
         // Also before it is there, or late, by another machine's clock.
         opened_at: random.chance(80).then(|| Moment(random.between(created.0 - 2, end.0 + 5))),
@@ -204,7 +204,7 @@ fn pod(
         scheduled_at,
         started_at,
         ended: ended.map(|at| an_end(at, random)),
-        // Also before its start, after its end, and of one that goes on: what was loaded is another machine's word.
+        // Also before its start, after its end, and of one that goes on: another machine reports what was loaded.
         lost_from: random.chance(30).then(|| Moment(scheduled_at.0 + random.between(-5, 40))),
     }
 }
@@ -246,7 +246,7 @@ fn what_it_is_for(price: &Price) -> impl Ord + use<> {
     (price.from, price.sheet.clone(), asks)
 }
 
-/// What is told of each object, in parts; then put into an order, and some of it told again.
+/// What is reported of each object, in parts; then put into an order, and some of it reported again.
 fn stream(nodes: &[NodeRecord], pods: &[PodRecord], random: &mut Random) -> Vec<Observation> {
     let mut told: Vec<(i64, Observation)> = Vec::new();
     for node in nodes {
@@ -281,7 +281,7 @@ fn tell_node(node: &NodeRecord, told: &mut Vec<(i64, Observation)>, random: &mut
     let Some(end) = node.ended else { return };
     let late = random.between(0, 20);
     if random.chance(25) {
-        // It vanished while nobody looked: so long it was surely there, or so late it was surely gone.
+        // It vanished while nothing watched: it was surely there until then, or surely gone by then.
         let ended = Some(End::Provisional(wrong_end(end, node.created_at, random)));
         told.push((end.at().0 + late, Observation::Node(NodeRecord { ended, ..node.clone() })));
     }
@@ -294,9 +294,9 @@ fn told_of(bought: Purchase, random: &mut Random) -> Option<Purchase> {
     match random.below(5) {
         0 => None,
         1 => Some(Purchase { start: None, ..bought }),
-        2 => Some(Purchase { start: start.map(|start| Start { opened_at: None, ..start }), ..bought }),
+        2 => Some(Purchase { start: start.map(|start| MachineStart { opened_at: None, ..start }), ..bought }),
         3 => {
-            let nobody = |start| Start { buyer: Attribution::default(), ..start };
+            let nobody = |start| MachineStart { buyer: Attribution::default(), ..start };
             Some(Purchase { start: start.map(nobody), ..bought })
         }
         _ => Some(bought),
@@ -313,7 +313,7 @@ fn tell_pod(pod: &PodRecord, told: &mut Vec<(i64, Observation)>, random: &mut Ra
     }
     let pod = &PodRecord { lost_from: None, ..pod.clone() };
     let scheduled = PodRecord { started_at: None, ended: None, ..pod.clone() };
-    // Whoever told it first may have known less of its start than was known later.
+    // The first report may have known less of its start than was known later.
     let vague = Moment(pod.scheduled_at.0 + random.pick(&[0, 0, 0, 0, 3, 7]));
     told.push((vague.0, Observation::Pod(PodRecord { scheduled_at: vague, ..scheduled.clone() })));
     told.push((vague.0 + 1, Observation::Pod(scheduled.clone())));

@@ -22,7 +22,7 @@ pub struct Ledger {
 #[derive(Default)]
 struct Book {
     postings: Vec<Posting>,
-    /// What `postings` come to.
+    /// The net result of `postings`.
     net: Vec<Line>,
     open: Vec<Line>,
     problems: Vec<Problem>,
@@ -99,7 +99,7 @@ impl Ledger {
         self.accounts.values().map(|book| book.postings.len()).collect()
     }
 
-    /// What was posted since then comes to; the magnitudes of accounts, so that two errors do not cancel.
+    /// The sum of what was posted since then; the magnitudes of accounts, so that two errors do not cancel.
     pub fn balance_since(&self, posted: &[usize]) -> Amount {
         let balance = |(book, before): (&Book, &usize)| {
             let signed = book.postings[*before..].iter().map(|posting| match posting {

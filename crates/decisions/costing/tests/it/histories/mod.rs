@@ -1,5 +1,6 @@
-//! Random histories. Each is told to a ledger as a watch would tell it: in parts, late, twice, in any order, with ends
-//! that are corrected later. What the ledger says must be what a naive reference says, exactly, after every posting.
+//! Random histories. Each is reported to a ledger as a watch would report it: in parts, late, twice, in any order,
+//! with ends that are corrected later. What the ledger says must be exactly what a naive reference says, after every
+//! posting.
 //!
 //! ```text
 //!   seed ─► truth ─► observations ─► join ─► fold ─► post ─► lines ──┐
@@ -102,7 +103,7 @@ fn known_prices(prices: &[Price], random: &mut Random) -> Vec<Price> {
     prices.iter().filter(|_| random.chance(60)).cloned().collect()
 }
 
-/// Everything was told: the ledger is what the truth, taken as it is, folds to and costs.
+/// Everything was reported: the ledger has the lines and the cost that the truth itself folds to.
 fn post_the_truth(history: &History, ledger: &mut Ledger, findings: &mut Findings) {
     let (mut truth, expected) = (Ledger::new(history), history.truth());
     for observation in &expected {

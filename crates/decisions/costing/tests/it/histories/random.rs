@@ -1,4 +1,4 @@
-//! What histories draw from a seed: the same everywhere and always, so that a seed is a history.
+//! What histories draw from a seed: the same everywhere and always, so that a seed stands for a history.
 
 /// A stream of numbers.
 pub struct Random(seeded_random::Random);

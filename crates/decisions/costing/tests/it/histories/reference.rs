@@ -17,8 +17,8 @@ const MICRO_HOURS: i128 = 1_000_000 * 3_600;
 /// The smallest part of the money is this part of a millionth for an hour.
 const PARTS: i128 = 2_882_880;
 
-/// What it comes to if this is all that was ever said, and no second from `now` on counts. Nothing is before `start`
-/// but prices.
+/// The bill if this is all that was ever reported, and no second from `now` on counts. Nothing but prices is before
+/// `start`.
 pub fn bill(told: &[Observation], prices: &[Price], start: Moment, now: Moment) -> Bill {
     let (nodes, pods) = facts(told);
     let names: BTreeSet<&str> =
@@ -42,7 +42,7 @@ pub fn bill(told: &[Observation], prices: &[Price], start: Moment, now: Moment) 
     bill
 }
 
-/// Who uses, or is, a node in this second.
+/// Which pods use a node in this second, and which nodes are there.
 pub fn goes_on(told: &[Observation], second: Moment) -> GoesOn {
     let (nodes, pods) = facts(told);
     let of_name = |name: &str| (0..nodes.len()).filter(|node| nodes[*node].name == name).collect::<Vec<_>>();
@@ -85,7 +85,7 @@ impl Walk<'_> {
         let day = Day(i32::try_from(second.div_euclid(SECONDS_PER_DAY)).unwrap());
         let holding = || pods.iter().filter(|(pod, _)| self.pods[*pod].holds(second));
         let Some(node) = node else {
-            // Who will be on no node any more has ended with the last one.
+            // A pod that will be on no node any more has ended with the last one.
             for (pod, _) in holding().filter(|(_, last)| last.is_none_or(|last| second < last)) {
                 bill.outside.insert((self.pods[*pod].about.uid.clone(), day));
             }
@@ -296,8 +296,8 @@ fn newest_at(nodes: &[NodeFact<'_>], of_name: &[usize], second: i64) -> Option<u
     created.max_by_key(|node| nodes[*node].created)
 }
 
-/// The node of the name that exists in this second. It is not gone as long as somebody is surely yet to use it, unless
-/// it was seen to go.
+/// The node of the name that exists in this second. It is not gone while some pod is surely yet to use it, unless it
+/// was seen to go.
 fn node_at(nodes: &[NodeFact<'_>], of_name: &[usize], second: i64) -> Option<usize> {
     let newest = newest_at(nodes, of_name, second)?;
     let node = &nodes[newest];
@@ -314,13 +314,13 @@ impl NodeFact<'_> {
         (paid, saved.unwrap_or_default())
     }
 
-    /// It starts if that was ever told of it, until it is open by any word.
+    /// It starts if that was ever reported, until any report says that it is open.
     fn starts_in(&self, second: i64) -> bool {
         let starts = || self.purchases.iter().filter_map(|bought| bought.start.as_ref());
         starts().next().is_some() && !starts().any(|start| start.opened_at.is_some_and(|at| at.0 <= second))
     }
 
-    /// Whoever knew more said it; nobody said anything else.
+    /// Reports that knew more said it; no report said anything else.
     fn buyer(&self) -> Attribution {
         let buyers = self.purchases.iter().filter_map(|bought| Some(bought.start.as_ref()?.buyer.clone()));
         buyers.max_by_key(|buyer| buyer.namespace.is_some()).unwrap_or_default()

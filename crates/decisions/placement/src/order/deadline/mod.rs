@@ -1,13 +1,13 @@
-//! Deadlines that can still be met are not given away.
+//! Deadlines that can still be met are kept within reach.
 //!
-//! A gang with a deadline and a known run time waits its turn like any other, as long as there is time. Nobody passes it
-//! who would use it up: a gang may start only if those with deadlines, of the same or a higher tier, can all still meet
-//! them afterwards. So who has much time to spare is passed by many, who has little is passed by none, and among several
-//! with deadlines any order is taken that meets them all (`schedule.rs`).
+//! A gang with a deadline and a known run time waits its turn like any other, as long as there is time. No gang
+//! passes it that would use that time up: a gang may start only if those with deadlines, of the same or a higher
+//! tier, can all still meet them afterwards. So a gang with much time to spare is passed by many, one with little is
+//! passed by none, and among several with deadlines any order is taken that meets them all (`schedule.rs`).
 //!
-//! The most urgent [`TASKS_MAX`] are looked after; of these, one by one, those that can all be met together. A deadline
-//! that cannot be met any more, or of a gang that its quota forbids to start, holds up nobody. Whether it can is reckoned
-//! in GPUs by type, with expected ends; that free GPUs may lie apart is not seen here.
+//! The most urgent [`TASKS_MAX`] are protected; of these, one by one, those that can all be met together. A deadline
+//! holds up nothing if it cannot be met any more, or if its gang's quota does not let the gang start. Whether it can
+//! be met is computed in GPUs by type, with expected ends; that free GPUs may be scattered is not seen here.
 
 mod schedule;
 
@@ -22,23 +22,23 @@ use crate::gang::Request;
 use crate::order::classes::Class;
 use crate::quota;
 
-/// How many deadlines are looked after at once. Eight orders can be searched through; for more the order by laxity
-/// within each queue has to do.
+/// How many deadlines are protected at once. All orders of eight can be searched; for more, the order by laxity
+/// within each queue must be enough.
 const TASKS_MAX: usize = 8;
 
 /// Steps of one search, about a millisecond, and of all searches in one plan.
 const STEPS_MAX: u32 = 100_000;
 const STEPS_OF_PLAN_MAX: u32 = 20_000_000;
 
-/// The deadlines that nobody may make impossible, in one plan.
+/// The deadlines that no start may make impossible, in one plan.
 pub(super) struct Deadlines {
     now: i64,
     kept: Vec<(GangKey, Task)>,
-    /// When GPUs in use will be free: those that ran before, read with the first deadline, and those that start in this
-    /// plan.
+    /// When GPUs in use will be free: those of gangs that ran before, read with the first deadline, and those of
+    /// gangs that start in this plan.
     ends: Option<Vec<End>>,
     steps_left: u32,
-    /// The time at which someone who is held back may have waited in vain.
+    /// The time at which a gang that is held back may have waited in vain.
     look_again_at: Option<i64>,
 }
 
@@ -59,7 +59,7 @@ impl Deadlines {
         }
     }
 
-    /// Takes the deadlines of one more tier under protection.
+    /// Protects the deadlines of one more tier.
     pub fn add_tier(&mut self, planned: &ClusterState, classes: &[Class]) {
         let now = Timestamp::from_second(self.now).unwrap_or(Timestamp::MAX);
         let mut urgent: Vec<(i64, &Class)> = classes
@@ -84,7 +84,7 @@ impl Deadlines {
         }
     }
 
-    /// Whether a gang that is placed in `attempt` leaves all deadlines within reach; else one that is not.
+    /// A deadline that is out of reach if a gang starts as placed in `attempt`; none if all stay within reach.
     pub fn missed_by(&mut self, attempt: &ClusterState, request: &Request) -> Option<WaitReason> {
         if request.is_granted || self.kept.iter().all(|(gang, _)| *gang == request.key) {
             return None;
@@ -100,7 +100,7 @@ impl Deadlines {
         Some(WaitReason::KeepsDeadline { gang: gang.clone(), deadline })
     }
 
-    /// Says that a gang starts, as placed in `planned`.
+    /// Records that a gang starts, as placed in `planned`.
     pub fn started(&mut self, planned: &ClusterState, request: &Request) {
         self.kept.retain(|(gang, _)| *gang != request.key);
         let now = self.now;
@@ -138,7 +138,7 @@ impl Deadlines {
     }
 }
 
-/// The task of a gang that could start, as far as its queues go.
+/// The task of a gang that could start, as far as its queues decide.
 fn task(planned: &ClusterState, class: &Class, gang: &GangKey) -> Option<Task> {
     let request = Request::read(planned, gang);
     if !request.problems.is_empty() {
@@ -155,8 +155,9 @@ fn task(planned: &ClusterState, class: &Class, gang: &GangKey) -> Option<Task> {
     })
 }
 
-/// When the GPUs of a gang that has nodes will be free; `None` if it has no GPUs or nobody knows. One that `starts` and
-/// may run for ever is not relied on to end; one that runs is expected to end as usual, or to run for as long again.
+/// When the GPUs of a gang that has nodes will be free; `None` if it has no GPUs or if that is unknown. A gang that
+/// `starts` and may run for ever is not relied on to end. A gang that runs is expected to end as usual, or to run for
+/// as long again.
 fn end_of(state: &ClusterState, key: &GangKey, starts: Option<i64>, now: i64) -> Option<End> {
     let gang = state.gang(key)?;
     let lead = state.pod(gang.lead()).pod();
@@ -168,7 +169,7 @@ fn end_of(state: &ClusterState, key: &GangKey, starts: Option<i64>, now: i64) ->
     let gpus = gang.gpus_placed();
     let started = starts.or_else(|| gang.started().map(Timestamp::as_second)).unwrap_or(now);
     let at = match lead.terms.time_limit_seconds {
-        // One that should have ended is about to.
+        // A gang that should have ended is about to.
         Some(limit) => started.saturating_add(i64::from(limit)).max(now.saturating_add(1)),
         None if starts.is_some() => return None,
         None => {
@@ -180,8 +181,8 @@ fn end_of(state: &ClusterState, key: &GangKey, starts: Option<i64>, now: i64) ->
     Some(End { at, gpu_type, gpus })
 }
 
-/// What is free over time of the types that the tasks take. Only as far as it matters: once enough is free for all tasks
-/// at once, or all deadlines have passed, nothing more is looked at.
+/// The free GPUs over time, of the types that the tasks take. Only as far as it matters: nothing more is looked at
+/// once enough is free for all tasks at once, or once all deadlines have passed.
 fn profiles<'a>(
     state: &ClusterState,
     tasks: &[Task],

@@ -1,9 +1,9 @@
 //! Whether a few gangs can all meet their deadlines, by their GPUs alone: a bounded search for an order in which each
 //! starts as early as it can.
 //!
-//! Starting each as early as it can, in some order, reaches a schedule that meets all deadlines if there is any: moving a
-//! gang to an earlier time hurts nobody. So trying the orders is exhaustive, and an order is given up as soon as one of
-//! those that are left is too late already.
+//! If any schedule meets all deadlines, then some order does in which each gang starts as early as it can: an earlier
+//! start hurts no other gang. So trying the orders is exhaustive. An order is given up as soon as one of the gangs
+//! that are left is too late already.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Task {
     pub deadline: i64,
     pub run_seconds: i64,
     pub gpus: i64,
-    /// Any of these would do.
+    /// Any of these is acceptable.
     pub gpu_types: Vec<GpuType>,
 }
 
@@ -31,17 +31,17 @@ impl Task {
 pub(super) struct Profile {
     /// What is free now.
     free: i64,
-    /// When how many more are free, or fewer; by time.
+    /// How many more GPUs are free, or fewer, and when; by time.
     changes: Vec<(i64, i64)>,
 }
 
 impl Profile {
-    /// `ends`: when how many GPUs fall free, by time.
+    /// `ends`: when GPUs become free, and how many, by time.
     pub fn new(free: i64, ends: impl IntoIterator<Item = (i64, i64)>) -> Self {
         Self { free, changes: ends.into_iter().collect() }
     }
 
-    /// The earliest time from which so many GPUs are free for so long.
+    /// The earliest time from which this many GPUs are free for this long.
     fn earliest(&self, now: i64, gpus: i64, seconds: i64, steps: &mut u32) -> Option<i64> {
         let mut free = self.free;
         let mut start = (free >= gpus).then_some(now);
@@ -75,7 +75,8 @@ impl Profile {
     }
 }
 
-/// Whether all can meet their deadlines, in an order that is found within so many steps. Not found in time is no.
+/// Whether all can meet their deadlines, in an order that is found within this many steps. If none is found in time,
+/// the answer is no.
 pub(super) fn is_feasible(
     now: i64,
     tasks: &[Task],
@@ -83,7 +84,7 @@ pub(super) fn is_feasible(
     steps: &mut u32,
 ) -> bool {
     let mut left: Vec<&Task> = tasks.iter().collect();
-    // The least time to spare first: this order mostly does.
+    // The least time to spare first: this order mostly succeeds.
     left.sort_by_key(|task| (task.latest_start(), *task));
     search(now, &left, profiles, steps)
 }
@@ -101,7 +102,7 @@ fn search(now: i64, left: &[&Task], profiles: &BTreeMap<GpuType, Profile>, steps
         }
     }
     for (index, task) in left.iter().enumerate() {
-        // Of tasks alike one is as good as the other.
+        // Of equal tasks one is as good as the other.
         if index > 0 && left[index - 1] == *task {
             continue;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cluster_model::{ClusterState, Node, NodeAffinity, NodeId, Pod};
 
-/// Whether the class of a node says all that there is to say about it for this pod.
+/// Whether the class of a node says everything about it that matters for this pod.
 pub(super) fn is_void(state: &ClusterState, pod: &Pod) -> bool {
     is_decided(state, &pod.node_selector, pod.node_affinity.as_deref())
 }

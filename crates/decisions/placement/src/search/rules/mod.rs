@@ -1,4 +1,4 @@
-//! Where members may not go, looked at node by node: what classes do not say, and what other pods forbid.
+//! Where members may not go, checked node by node: what classes do not say, and what other pods forbid.
 //!
 //! ```text
 //!   is_void    whether a class that takes the pod says all, so that its nodes need not be looked at
@@ -7,7 +7,7 @@
 //!            └─► spread   an even spread of the gang's members
 //! ```
 //!
-//! Each looks at one node at a time, in the order of the search. Others of the kind come in here.
+//! Each checks one node at a time, in the order of the search. Further rules of the kind belong here.
 
 pub(super) mod local;
 pub(super) mod near;
@@ -30,7 +30,8 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// `running` are the nodes of members that are there already; `shape` and `gpu_type` decide where members could be.
+    /// `running` has the nodes of members that are there already; `shape` and `gpu_type` decide where members could
+    /// be.
     pub fn new(
         state: &ClusterState,
         terms: &Terms,
@@ -64,14 +65,14 @@ impl Rules {
             && local::admits(state, node, state.pod(member).pod())
     }
 
-    /// Takes note of a member.
+    /// Records a member.
     pub fn placed(&mut self, state: &ClusterState, node: NodeId) {
         if let Some(even) = &mut self.spread {
             even.add(state, node);
         }
     }
 
-    /// Whether the whole is as it should be. Members that were there already may lie unevenly.
+    /// Whether the whole is as it should be. Members that were there already may be spread unevenly.
     pub fn hold(&self) -> bool {
         self.spread.as_ref().is_none_or(|even| even.most() - even.fewest() <= even.skew_max)
     }

@@ -1,7 +1,7 @@
-//! What other pods forbid: those that must be near, those that must not be, and an even spread with those alike.
+//! What other pods forbid: pods that must be near, pods that must not be, and an even spread with similar pods.
 //!
-//! The model counts them as members are placed, so nothing is remembered here: who is placed earlier in the same attempt
-//! counts for those after it.
+//! The model counts members as they are placed, so nothing is remembered here: members placed earlier in the same
+//! attempt count for later ones.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,8 @@ pub(crate) fn neighbours_admit(state: &ClusterState, node: NodeId, member: PodId
     !state.asks_too_much(member) && state.near_refusal(member, node).is_none()
 }
 
-/// Which pods stand against the first member of a group that found no node, though there is room by count. Looks at every
-/// node that would take it.
+/// Which pods are in the way of the first member of a group that found no node, though there is room by count. Looks
+/// at every node that would take it.
 pub(in super::super) fn reason(
     state: &ClusterState,
     group: &Group,
@@ -40,7 +40,7 @@ pub(in super::super) fn reason(
     }
     let mut refusals: Vec<NeighbourRefusal> =
         counts.into_iter().map(|(refusal, nodes)| describe(state, member, refusal, nodes)).collect();
-    // What the model numbers says nothing: the most nodes first, then by what it is about.
+    // The model's numbers mean nothing: the most nodes first, then by what it is about.
     refusals.sort_by_key(|it| {
         (Reverse(it.nodes), it.rule, it.pods.clone(), it.topology_key.clone(), it.open_domains.clone())
     });

@@ -13,7 +13,7 @@ pub(super) struct Even {
     level: Option<Level>,
     pub skew_max: u32,
     members: BTreeMap<Spot, u32>,
-    /// How many places have so many members.
+    /// How many places have each number of members.
     places: BTreeMap<u32, u32>,
 }
 
@@ -59,7 +59,7 @@ impl Even {
     }
 
     pub fn admits(&self, state: &ClusterState, node: NodeId) -> bool {
-        // A node that lies in no such domain has no neighbours to be compared with.
+        // A node that is in no such domain is compared with none.
         let Some(spot) = spot(state, node, self.level) else { return true };
         let members = self.members.get(&spot).copied().unwrap_or(0);
         members < self.fewest() + self.skew_max

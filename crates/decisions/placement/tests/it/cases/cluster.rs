@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cluster_model::{
-    Amounts, BankTerms, Node, Power, Queue, QueueName, Reclaim, Resources, Taint, TaintEffect,
+    Amounts, BankTerms, Node, Power, Queue, QueueName, Reclaim, Resources, Taint, TaintEffect, Tier,
 };
 
 use super::random::Random;
@@ -96,6 +96,7 @@ fn queue(random: &mut Random, number: u32, parent: Option<QueueName>) -> Queue {
             earn_millis: random.pick(&[100, 500, 1000]),
             cap_gpu_seconds: random.pick(&[100, 5_000, 100_000]),
         }),
+        highest_tier: random.some(10, |random| Tier::of(random.pick(&[0, 1000, 2000]))),
         out_of_budget: random.chance(5),
         namespaces: ["team".into()].into(),
         ..Queue::new(format!("q{number}").as_str())

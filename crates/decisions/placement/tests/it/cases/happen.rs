@@ -1,7 +1,7 @@
 //! What happens between two plans: pods come to their nodes, victims go, gangs end and arrive, nodes and queues change.
 
 use cluster_model::plan::Plan;
-use cluster_model::{Change, GangKey, Node, Pod, PodKey, Queue};
+use cluster_model::{ClusterChange, GangKey, Node, Pod, PodKey, Queue};
 
 use super::gangs::before;
 use super::{Case, cluster};
@@ -43,12 +43,12 @@ impl Case {
         for (pod, node, devices) in assumed {
             if self.random.chance(85) {
                 let seen = Pod { node: Some(node), devices, started: Some(self.now), ..pod };
-                self.tell(Change::Pod(seen));
+                self.tell(ClusterChange::Pod(seen));
             }
         }
     }
 
-    /// Whoever keeps the state gives up holds that ran out.
+    /// The owner of the state gives up holds that have expired.
     fn holds_run_out(&mut self) {
         let over: Vec<GangKey> = self
             .state
@@ -63,7 +63,7 @@ impl Case {
         }
     }
 
-    /// Victims are deleted, first some of them, then all; whoever made them makes new ones, mostly.
+    /// Victims are deleted, first some of them, then all; mostly they are recreated.
     fn victims_go(&mut self) {
         let victims: Vec<GangKey> =
             self.state.gangs().filter(|(_, gang)| gang.is_leaving()).map(|(key, _)| key.clone()).collect();
@@ -75,18 +75,18 @@ impl Case {
                     continue;
                 }
                 if all_at_once || self.random.chance(50) {
-                    self.tell(Change::PodGone(pod.key.clone()));
+                    self.tell(ClusterChange::PodGone(pod.key.clone()));
                     if comes_back {
                         self.come_again(pod);
                     }
                 } else if !pod.terminating {
-                    self.tell(Change::Pod(Pod { terminating: true, ..pod }));
+                    self.tell(ClusterChange::Pod(Pod { terminating: true, ..pod }));
                 }
             }
         }
     }
 
-    /// A pod of the same name, anew.
+    /// A new pod of the same name.
     fn come_again(&mut self, pod: Pod) {
         self.gangs_so_far += 1;
         let uid = format!("again-{}", self.gangs_so_far);
@@ -101,7 +101,7 @@ impl Case {
             created: self.now,
             ..pod
         };
-        self.tell(Change::Pod(anew));
+        self.tell(ClusterChange::Pod(anew));
     }
 
     fn pods_of(&self, gang: &GangKey) -> Vec<Pod> {
@@ -123,9 +123,9 @@ impl Case {
             let (ends, loses_one) = (self.random.chance(20), self.random.chance(4));
             for pod in self.pods_of(&gang).into_iter().filter(|pod| pod.node.is_some()) {
                 if ends {
-                    self.tell(Change::PodGone(pod.key));
+                    self.tell(ClusterChange::PodGone(pod.key));
                 } else if loses_one {
-                    self.tell(Change::PodGone(pod.key.clone()));
+                    self.tell(ClusterChange::PodGone(pod.key.clone()));
                     self.come_again(pod);
                     break;
                 }
@@ -136,18 +136,19 @@ impl Case {
             let waiting = self.state.gangs().find(|(_, gang)| gang.pending().len() > 0);
             if let Some(gang) = waiting.map(|(key, _)| key.clone()) {
                 for pod in self.pods_of(&gang) {
-                    self.tell(Change::PodGone(pod.key));
+                    self.tell(ClusterChange::PodGone(pod.key));
                 }
             }
         }
     }
 
-    /// Nobody waits any more, and whoever can has just saved its state: only then is there something to tidy up.
+    /// No gang waits any more, and every gang that can has just saved its state: only then is there something to tidy
+    /// up.
     pub(super) fn a_quiet_hour(&mut self) {
         let waiting: Vec<GangKey> = self.state.waiting_gangs().cloned().collect();
         for gang in waiting {
             for pod in self.pods_of(&gang).into_iter().filter(|pod| pod.node.is_none()) {
-                self.tell(Change::PodGone(pod.key));
+                self.tell(ClusterChange::PodGone(pod.key));
             }
         }
         self.states_are_saved(100);
@@ -166,7 +167,7 @@ impl Case {
         for pod in saving {
             if self.random.chance(percent) {
                 let checkpointed = Some(self.now).max(pod.started);
-                self.tell(Change::Pod(Pod { checkpointed, ..pod }));
+                self.tell(ClusterChange::Pod(Pod { checkpointed, ..pod }));
             }
         }
     }
@@ -178,9 +179,9 @@ impl Case {
         let Some(last) = u32::try_from(nodes.len()).expect("a few nodes").checked_sub(1) else { return };
         let node = nodes[self.random.count(0, last) as usize].clone();
         if self.random.chance(25) {
-            self.tell(Change::NodeGone(node.name));
+            self.tell(ClusterChange::NodeGone(node.name));
         } else {
-            self.tell(Change::Node(Node { schedulable: !node.schedulable, ..node }));
+            self.tell(ClusterChange::Node(Node { schedulable: !node.schedulable, ..node }));
         }
     }
 
@@ -191,7 +192,7 @@ impl Case {
         let Some(old) = self.state.queue(&name).map(|(queue, _)| queue.clone()) else { return };
         if let Some(new) = anew.into_iter().next() {
             let changed = Queue { name, parent: old.parent, bank: old.bank, quota: new.quota, ..new };
-            self.tell(Change::Queue(changed));
+            self.tell(ClusterChange::Queue(changed));
         }
     }
 }

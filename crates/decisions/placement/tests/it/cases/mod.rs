@@ -1,4 +1,4 @@
-//! Random clusters and what becomes of them: each case is a cluster, its queues and gangs, a policy, and a few rounds of
+//! Random clusters and what happens to them: each case is a cluster, its queues and gangs, a policy, and a few rounds of
 //! planning, carrying out and things that happen, all from one seed. The judge looks at every plan and every state.
 //!
 //! ```text
@@ -7,6 +7,7 @@
 //!                                               └─────────────────────────────────────────────────┘
 //! ```
 
+pub mod attacks;
 mod cluster;
 mod gangs;
 mod happen;
@@ -22,11 +23,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use cluster_model::plan::{Eviction, EvictionRule, Plan};
-use cluster_model::{Change, ClusterState, EvictionTerms, QueueName};
+use cluster_model::{ClusterChange, ClusterState, EvictionTerms, QueueName};
 use jiff::Timestamp;
-use placement::{Policy, plan, tidy};
+use placement::testing::tidy;
+use placement::{Policy, plan};
 use plan_check::{Course, check_plan, check_state, neighbours_admit};
 
+use attacks::{LEVELS, attacked_levels};
 pub use random::Random;
 
 /// When every case begins: late enough that things can have been before.
@@ -46,7 +49,7 @@ pub struct Case {
     plain: bool,
     /// Whether pods ask more of their nodes than room.
     picky: bool,
-    /// Whether everybody saves its state: then others give way and are moved more often.
+    /// Whether every gang saves its state: then others give way and are moved more often.
     saves: bool,
     /// What the cluster was told, for the printout.
     told: Vec<String>,
@@ -67,6 +70,9 @@ pub struct Did {
     pub reservations: u64,
     /// Nodes that other pods refused to a pod that waits.
     pub near_refusals: u64,
+    /// Cases in which priority was raised against quota, and at which levels of the tree.
+    pub attacked: u64,
+    pub attacked_at: [u64; LEVELS],
 }
 
 /// The judge disagrees with the planner, or with the state.
@@ -116,14 +122,20 @@ impl Case {
     /// All rounds of the case.
     pub fn run(mut self) -> Result<Did, Box<Disagreement>> {
         let mut did = Did::default();
+        let mut attacked = [false; LEVELS];
         for round in 0..self.random.count(3, 6) {
+            for (ever, now) in attacked.iter_mut().zip(attacked_levels(&self.state)) {
+                *ever |= now;
+            }
             self.round(round, &mut did)?;
         }
+        did.attacked = u64::from(attacked.contains(&true));
+        did.attacked_at = attacked.map(u64::from);
         Ok(did)
     }
 
     fn round(&mut self, round: u32, did: &mut Did) -> Result<(), Box<Disagreement>> {
-        // Now and then it is time to tidy up instead. That explains nothing to those who wait.
+        // Now and then it is time to tidy up instead. That explains nothing to waiting gangs.
         let tidies = self.random.chance(20);
         if tidies && self.random.chance(80) {
             self.a_quiet_hour();
@@ -176,14 +188,14 @@ impl Case {
     }
 
     /// Tells the state, and remembers it for the printout.
-    fn tell(&mut self, mut change: Change) {
+    fn tell(&mut self, mut change: ClusterChange) {
         if self.plain {
             plain::make(&mut change);
         }
         if self.picky {
             picky::make(&mut change, self.seed);
         }
-        if let Change::Pod(pod) = &mut change
+        if let ClusterChange::Pod(pod) = &mut change
             && self.saves
         {
             Arc::make_mut(&mut pod.terms).eviction = EvictionTerms { never: false, checkpoints: true };
@@ -247,6 +259,10 @@ impl Did {
         self.landed += other.landed;
         self.reservations += other.reservations;
         self.near_refusals += other.near_refusals;
+        self.attacked += other.attacked;
+        for (all, more) in self.attacked_at.iter_mut().zip(other.attacked_at) {
+            *all += more;
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Pods that ask more of their nodes than room: labels, names, ports and other resources. What an object gets follows from
-//! the seed and its name alone, so that it stays the same however often it is told.
+//! the seed and its name alone, so that it stays the same each time.
 
 use std::sync::Arc;
 
 use cluster_model::{
-    Change, HostPort, LabelRule, LabelTest, NameRule, Node, NodeAffinity, NodeTerm, Pod, Taint, Toleration,
+    ClusterChange, HostPort, LabelRule, LabelTest, NameRule, Node, NodeAffinity, NodeTerm, Pod, Taint,
+    Toleration,
 };
 
 use super::random::Random;
@@ -14,11 +15,11 @@ const NETWORK: &str = "rdma/hca";
 const SCRATCH: &str = "ephemeral-storage";
 
 /// Adds it to a node or a pod.
-pub fn make(change: &mut Change, seed: u64) {
+pub fn make(change: &mut ClusterChange, seed: u64) {
     match change {
-        Change::Node(node) => make_node(node, &mut of(seed, node.name.as_str())),
+        ClusterChange::Node(node) => make_node(node, &mut of(seed, node.name.as_str())),
         // Members of a gang are mostly alike.
-        Change::Pod(pod) => make_pod(pod, &mut of(seed, &pod.gang.name)),
+        ClusterChange::Pod(pod) => make_pod(pod, &mut of(seed, &pod.gang.name)),
         _ => {}
     }
 }

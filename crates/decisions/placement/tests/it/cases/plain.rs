@@ -1,16 +1,16 @@
-//! Takes away what a rule alone is hidden by.
+//! Takes away what can hide a rule.
 
 use std::sync::Arc;
 
-use cluster_model::{Change, DeviceAsk, Terms};
+use cluster_model::{ClusterChange, DeviceAsk, Terms};
 
 /// Leaves resources, queues, priorities and times.
-pub fn make(change: &mut Change) {
+pub fn make(change: &mut ClusterChange) {
     match change {
-        Change::Node(node) => {
+        ClusterChange::Node(node) => {
             (node.exact, node.spot, node.power) = (false, false, None);
         }
-        Change::Pod(pod) => {
+        ClusterChange::Pod(pod) => {
             if pod.device != DeviceAsk::Whole {
                 (pod.device, pod.requests.gpus) = (DeviceAsk::Whole, 1);
             }
@@ -22,13 +22,13 @@ pub fn make(change: &mut Change) {
                 (terms.time_limit_seconds, terms.deadline, terms.eviction);
             pod.terms = Arc::new(Terms { time_limit_seconds, deadline, eviction, ..Terms::default() });
         }
-        Change::Queue(queue) => (queue.out_of_budget, queue.lend) = (false, None),
-        Change::NodeGone(_)
-        | Change::PodGone(_)
-        | Change::QueueGone(_)
-        | Change::Namespace { .. }
-        | Change::NamespaceGone(_)
-        | Change::Budget(_)
-        | Change::BudgetGone(_) => {}
+        ClusterChange::Queue(queue) => (queue.out_of_budget, queue.lend) = (false, None),
+        ClusterChange::NodeGone(_)
+        | ClusterChange::PodGone(_)
+        | ClusterChange::QueueGone(_)
+        | ClusterChange::Namespace { .. }
+        | ClusterChange::NamespaceGone(_)
+        | ClusterChange::Budget(_)
+        | ClusterChange::BudgetGone(_) => {}
     }
 }

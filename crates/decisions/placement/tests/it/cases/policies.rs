@@ -1,5 +1,7 @@
 //! Random policies.
 
+use cluster_model::Tier;
+use cluster_model::policy::TierPairs;
 use placement::{
     Backfill, ConsolidationPolicy, EnergyPolicy, EvictionPolicy, OrderPolicy, Outruns, Packing, Policy,
 };
@@ -7,6 +9,7 @@ use placement::{
 use super::random::Random;
 
 pub fn policy(random: &mut Random) -> Policy {
+    let by_priority = random.chance(50);
     Policy {
         order: random.pick(&[
             OrderPolicy::Age,
@@ -26,7 +29,12 @@ pub fn policy(random: &mut Random) -> Policy {
             gather_after_seconds: random.pick(&[0, 300, 388_800]),
         },
         eviction: EvictionPolicy {
-            by_priority: random.chance(50),
+            by_priority,
+            takes_quota: if by_priority && random.chance(20) {
+                takes_quota(random)
+            } else {
+                TierPairs::default()
+            },
             reclaim: random.chance(60),
             by_expected_work: random.chance(50),
             outruns: outruns(random),
@@ -40,6 +48,15 @@ pub fn policy(random: &mut Random) -> Policy {
         energy: EnergyPolicy { cap_watts: random.some(20, |random| random.count(1, 30).into()).map(watts) },
         explain: random.chance(80),
     }
+}
+
+/// Some of the pairs of tiers that occur.
+fn takes_quota(random: &mut Random) -> TierPairs {
+    let tiers = [0, 1000, 2000, 3000].map(Tier::of);
+    let pairs = tiers.iter().flat_map(|claims| tiers.iter().map(move |gives| (*claims, *gives)));
+    pairs
+        .filter(|_| random.chance(40))
+        .fold(TierPairs::default(), |all, (claims, gives)| all.with(claims, gives))
 }
 
 /// As installed, or so that more gangs give way within the few hours of a case.

@@ -3,21 +3,23 @@
 use std::fmt::Write;
 
 use cluster_model::plan::{MemberPlacement, Plan};
-use cluster_model::{Amounts, Change, GpuType, Node, Pod, Queue, Resources, Terms};
+use cluster_model::{Amounts, ClusterChange, GpuType, Node, Pod, Queue, Resources, Terms};
 use jiff::Timestamp;
 
-pub fn change(change: &Change) -> String {
+pub fn change(change: &ClusterChange) -> String {
     match change {
-        Change::Node(it) => node(it),
-        Change::Pod(it) => pod(it),
-        Change::Queue(it) => queue(it),
-        Change::NodeGone(name) => format!("node {name} is gone"),
-        Change::PodGone(key) => format!("pod {} ({}) is gone", key.name, key.uid),
-        Change::QueueGone(name) => format!("queue {name} is gone"),
-        Change::Namespace { name, labels } => format!("namespace {name} {labels:?}"),
-        Change::NamespaceGone(name) => format!("namespace {name} is gone"),
-        Change::Budget(it) => format!("budget {} allows {} of {:?}", it.key.name, it.allowed, it.selector),
-        Change::BudgetGone(key) => format!("budget {} is gone", key.name),
+        ClusterChange::Node(it) => node(it),
+        ClusterChange::Pod(it) => pod(it),
+        ClusterChange::Queue(it) => queue(it),
+        ClusterChange::NodeGone(name) => format!("node {name} is gone"),
+        ClusterChange::PodGone(key) => format!("pod {} ({}) is gone", key.name, key.uid),
+        ClusterChange::QueueGone(name) => format!("queue {name} is gone"),
+        ClusterChange::Namespace { name, labels } => format!("namespace {name} {labels:?}"),
+        ClusterChange::NamespaceGone(name) => format!("namespace {name} is gone"),
+        ClusterChange::Budget(it) => {
+            format!("budget {} allows {} of {:?}", it.key.name, it.allowed, it.selector)
+        }
+        ClusterChange::BudgetGone(key) => format!("budget {} is gone", key.name),
     }
 }
 
@@ -95,7 +97,7 @@ fn amounts(it: Option<&Amounts>) -> String {
 
 fn queue(it: &Queue) -> String {
     format!(
-        "queue {} under {:?} weight {}: quota {}, limit {}, lends {}, {:?} {:?} half life {}{}",
+        "queue {} under {:?} weight {}: quota {}, limit {}, lends {}, {:?} {:?} half life {} up to {:?}{}",
         it.name,
         it.parent.as_ref().map(ToString::to_string),
         it.weight,
@@ -105,6 +107,7 @@ fn queue(it: &Queue) -> String {
         it.reclaim,
         it.bank,
         it.half_life_seconds,
+        it.highest_tier,
         if it.out_of_budget { ", out of budget" } else { "" }
     )
 }

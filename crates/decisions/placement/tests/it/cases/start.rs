@@ -1,8 +1,8 @@
 //! How a case begins: nodes and queues, gangs that run where they happen to fit, pods of others, gangs that wait.
 
 use cluster_model::{
-    Budget, BudgetCounts, BudgetKey, Change, DeviceAsk, DevicePart, DeviceUse, GangKey, GpuType, Node, Pod,
-    PodKey, Resources, Selector,
+    Budget, BudgetCounts, BudgetKey, ClusterChange, DeviceAsk, DevicePart, DeviceUse, GangKey, GpuType, Node,
+    Pod, PodKey, Resources, Selector,
 };
 
 use super::gangs::{before, gang};
@@ -14,12 +14,12 @@ impl Case {
         let nodes = cluster::nodes(&mut self.random);
         let queues = cluster::queues(&mut self.random);
         self.queues = queues.iter().map(|queue| queue.name.clone()).collect();
-        let mut room: Vec<Room> = nodes.iter().cloned().map(Room::of).collect();
+        let mut room: Vec<NodeRoom> = nodes.iter().cloned().map(NodeRoom::of).collect();
         for queue in queues {
-            self.tell(Change::Queue(queue));
+            self.tell(ClusterChange::Queue(queue));
         }
         for node in nodes {
-            self.tell(Change::Node(node));
+            self.tell(ClusterChange::Node(node));
         }
         self.set_budgets();
         for number in 0..self.random.count(0, 4) {
@@ -43,7 +43,7 @@ impl Case {
             let key = BudgetKey { namespace: "team".into(), name: "few".into() };
             let (selector, allowed) = (Some(Selector::default()), random.count(0, 6));
             let counts = BudgetCounts::default();
-            self.tell(Change::Budget(Budget { key, selector, allowed, counts, told: 0 }));
+            self.tell(ClusterChange::Budget(Budget { key, selector, allowed, counts, told: 0 }));
         }
     }
 
@@ -51,12 +51,12 @@ impl Case {
     pub(super) fn arrive(&mut self) {
         let name = self.next_name();
         for pod in gang(&mut self.random, &name, &self.queues, self.now) {
-            self.tell(Change::Pod(pod));
+            self.tell(ClusterChange::Pod(pod));
         }
     }
 
-    /// A gang that ran and ended, from which the state learns how long its like run.
-    fn ran_before(&mut self, number: u32, room: &[Room]) {
+    /// A gang that ran and ended, from which the state learns how long gangs like it run.
+    fn ran_before(&mut self, number: u32, room: &[NodeRoom]) {
         let gpus = self.random.pick(&[1, 1, 2, 4]);
         let started = before(self.now, self.random.pick(&[5, 100, 2_000, 40_000]));
         let key = PodKey::new("team", format!("before-{number}"), format!("before-{number}"));
@@ -68,8 +68,8 @@ impl Case {
             started: Some(started),
             ..Pod::new(key.clone(), GangKey::new("team", format!("before-{number}")))
         };
-        self.tell(Change::Pod(pod));
-        self.tell(Change::PodGone(key));
+        self.tell(ClusterChange::Pod(pod));
+        self.tell(ClusterChange::PodGone(key));
     }
 
     fn next_name(&mut self) -> String {
@@ -79,7 +79,7 @@ impl Case {
 
     /// A gang that runs already, if all of its members find room. Its terms are not looked at: it may have started under
     /// others.
-    fn run_somewhere(&mut self, room: &mut [Room]) {
+    fn run_somewhere(&mut self, room: &mut [NodeRoom]) {
         let name = self.next_name();
         let mut members = gang(&mut self.random, &name, &self.queues, self.now);
         let started = before(self.now, self.random.pick(&[0, 50, 500, 5_000]));
@@ -106,12 +106,12 @@ impl Case {
         }
         room.clone_from_slice(&rooms);
         for pod in members {
-            self.tell(Change::Pod(pod));
+            self.tell(ClusterChange::Pod(pod));
         }
     }
 
     /// A pod of another scheduler, perhaps on a node that has no room for it.
-    fn run_foreign_pod(&mut self, room: &[Room]) {
+    fn run_foreign_pod(&mut self, room: &[NodeRoom]) {
         let last = u32::try_from(room.len()).expect("a few nodes") - 1;
         let node = &room[self.random.count(0, last) as usize].node;
         let gpus = if node.exact { 0 } else { self.random.between(0, 1) };
@@ -121,19 +121,19 @@ impl Case {
             requests: Resources { gpus, cpu_millis: 1000, memory_bytes: 1 << 30, pods: 1 },
             ..Pod::new(PodKey::new("other", "foreign", "foreign"), GangKey::new("other", "foreign"))
         };
-        self.tell(Change::Pod(pod));
+        self.tell(ClusterChange::Pod(pod));
     }
 }
 
 /// What is free of a node, counted in the plainest way.
 #[derive(Clone)]
-struct Room {
+struct NodeRoom {
     node: Node,
     free: Resources,
     uses: Vec<DeviceUse>,
 }
 
-impl Room {
+impl NodeRoom {
     fn of(node: Node) -> Self {
         Self { free: node.allocatable, node, uses: Vec::new() }
     }
@@ -154,7 +154,7 @@ impl Room {
         devices
     }
 
-    /// The first devices that would do.
+    /// The first devices that suit.
     fn devices(&self, pod: &Pod) -> Option<Vec<DeviceUse>> {
         let devices = 0..u8::try_from(self.node.allocatable.gpus).expect("a few devices");
         let used = |device: u8| self.uses.iter().filter(move |it| it.device == device).map(|it| it.part);

@@ -1,20 +1,20 @@
-//! What is kept of a pod. Pure.
+//! The cached fields of a pod. Pure.
 
 use std::num::NonZeroU128;
 use std::sync::Arc;
 
 use api_types::names;
 use api_types::rest::MemberState;
-use cluster_convert::{SlimContainerState, SlimPod, SlimTerminated};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use slim_objects::{SlimContainerState, SlimPod, SlimTerminated};
 
-use super::Texts;
+use super::texts::Texts;
 
-/// The longest word on why that is kept, in characters; kubelets write about 20.
+/// The longest reason that is kept, in characters; kubelets write about 20.
 const REASON_LENGTH_MAX: usize = 64;
 
-/// A pod as far as members and occupants show it. Times are seconds since 1970, as Kubernetes notes them.
+/// The fields of a pod that members and occupants show. Times are seconds since 1970, as in Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedPod {
     /// The tenant.
@@ -27,7 +27,7 @@ pub struct CachedPod {
     pub queue: Option<Arc<str>>,
     /// Its node.
     pub node: Option<Arc<str>>,
-    /// One word on why it is as it is.
+    /// The reason for its state, in one word.
     pub reason: Option<Arc<str>>,
     /// Its UID.
     pub uid: Option<NonZeroU128>,
@@ -39,9 +39,9 @@ pub struct CachedPod {
     pub scheduled_second: Option<i64>,
     /// When its first container started.
     pub started_second: Option<i64>,
-    /// When its last container ended; only once all have.
+    /// When its last container ended, once all have.
     pub finished_second: Option<i64>,
-    /// What the container that failed ended with, else the first.
+    /// The exit code of the container that failed, else of the first.
     pub exit_code: Option<i32>,
     /// The attempt's number; 0 for pods of no run.
     pub attempt: u32,
@@ -49,15 +49,15 @@ pub struct CachedPod {
     pub index: u32,
     /// GPUs it asks for.
     pub gpus: u32,
-    /// How it fares.
+    /// Its state.
     pub state: MemberState,
 }
 
 impl CachedPod {
-    /// What is kept of `pod`; `None` if nothing shows it: it is of no run, and holds no GPUs.
+    /// The cached fields of `pod`; `None` if nothing shows it: it belongs to no run and holds no GPUs.
     pub(super) fn read(pod: &SlimPod, texts: &mut Texts) -> Option<Self> {
         let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).filter(|value| !value.is_empty());
-        let gpus = u32::try_from(cluster_convert::pod_requests(pod).gpus).unwrap_or(0);
+        let gpus = u32::try_from(slim_objects::pod_requests(pod).gpus).unwrap_or(0);
         let node = pod.spec.node_name.as_deref().filter(|node| !node.is_empty());
         let state = state(pod);
         let run = label(names::RUN_LABEL);
@@ -79,7 +79,7 @@ impl CachedPod {
             uid: pod.metadata.uid.as_deref().and_then(uid),
             job_uid: job.and_then(|job| uid(&job.uid)),
             created_second: pod.metadata.creation_timestamp.as_ref().map_or(0, second),
-            scheduled_second: cluster_convert::bound_at(pod).map(Timestamp::as_second),
+            scheduled_second: slim_objects::bound_at(pod).map(Timestamp::as_second),
             started_second: states(pod).filter_map(started_at).min(),
             finished_second: ended(pod)
                 .filter_map(|end| end.finished_at.as_ref())
@@ -88,7 +88,7 @@ impl CachedPod {
                 .filter(|_| is_over(state)),
             exit_code: exit.map(|exit| exit.exit_code),
             attempt: label(names::ATTEMPT_LABEL).and_then(|number| number.parse().ok()).unwrap_or(0),
-            index: cluster_convert::member_index(pod).unwrap_or(0),
+            index: slim_objects::member_index(pod).unwrap_or(0),
             gpus,
             state,
         })
@@ -100,7 +100,7 @@ impl CachedPod {
     }
 }
 
-/// A UID as a number; `None` for what Kubernetes never makes.
+/// A UID as a number; `None` if it is not one of Kubernetes' form.
 pub fn uid(text: &str) -> Option<NonZeroU128> {
     let is_written_out = text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4;
     let digits: String = text.chars().filter(|character| *character != '-').collect();
@@ -124,7 +124,7 @@ fn state(pod: &SlimPod) -> MemberState {
     }
 }
 
-/// The word that says most: the pod's own, then who took it away, then its container's.
+/// The most telling reason: the pod's own, then that of its disruption, then its container's.
 fn reason(pod: &SlimPod, state: MemberState) -> Option<&str> {
     let own = || pod.status.reason.as_deref();
     let disruption = || {
@@ -132,7 +132,7 @@ fn reason(pod: &SlimPod, state: MemberState) -> Option<&str> {
         conditions.find(|it| it.kind == "DisruptionTarget" && it.status == "True")?.reason.as_deref()
     };
     let failure = || exit(pod).filter(|exit| exit.exit_code != 0)?.reason.as_deref();
-    // Every container waits to be created at first; that is no trouble yet.
+    // Every container waits to be created at first; that is normal.
     let stuck = || {
         let mut reasons = states(pod).filter_map(|state| state.waiting.as_ref()?.reason.as_deref());
         reasons.find(|reason| *reason != "ContainerCreating" && *reason != "PodInitializing")
@@ -145,7 +145,7 @@ fn reason(pod: &SlimPod, state: MemberState) -> Option<&str> {
     reason.filter(|reason| !reason.is_empty())
 }
 
-/// The end of the container that failed, else of the first that ended.
+/// The termination of the container that failed, else of the first that ended.
 fn exit(pod: &SlimPod) -> Option<&SlimTerminated> {
     ended(pod).find(|end| end.exit_code != 0).or_else(|| ended(pod).next())
 }

@@ -1,11 +1,11 @@
 use std::mem::size_of;
 
 use api_types::rest::MemberState;
-use cluster_convert::SlimPod;
 use serde_json::{Value, json};
+use slim_objects::SlimPod;
 
 use super::{CachedPod, PodIndex};
-use crate::events::changes::{Change, RunKey};
+use crate::events::changes::{ChangedObject, RunKey};
 
 /// A pod with two GPUs; `changes` is merged over it.
 fn pod(run: Option<&str>, name: &str, changes: Value) -> SlimPod {
@@ -37,12 +37,12 @@ fn on_node(node: &str, phase: &str) -> Value {
     json!({"spec": {"nodeName": node}, "status": {"phase": phase}})
 }
 
-fn members(run: &str) -> Change {
-    Change::Members(RunKey::new("nlp", run))
+fn members(run: &str) -> ChangedObject {
+    ChangedObject::Members(RunKey::new("nlp", run))
 }
 
-fn node(name: &str) -> Change {
-    Change::Node(name.into())
+fn node(name: &str) -> ChangedObject {
+    ChangedObject::Node(name.into())
 }
 
 fn names_holding(index: &PodIndex, node: &str) -> Vec<String> {

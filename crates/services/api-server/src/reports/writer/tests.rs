@@ -106,7 +106,7 @@ async fn a_write_decided_on_an_old_run_is_decided_again() {
     let writer = writer(&kubernetes, "3");
     writer.write("team", "train", told(0)).await.unwrap();
     assert_eq!(kubernetes.writes.lock().unwrap().len(), 1);
-    // The cache is as old as before: what was recorded meanwhile must not be lost.
+    // The cache is out of date: progress that was written meanwhile must not be lost.
     writer.write("team", "train", told(5)).await.unwrap();
     assert_eq!(kubernetes.read()["status"]["progress"]["ranges"].as_array().unwrap().len(), 2);
 }

@@ -14,14 +14,15 @@ use tower::service_fn;
 
 use crate::cache::cluster_cache::ClusterCache;
 use crate::metrics::Metrics;
+use crate::router::router;
 use crate::router_tests::{call, reviewed};
-use crate::server::{Server, router};
+use crate::server::Server;
 
-/// The run as Kubernetes has it, and the patches that came, each with who sent it.
+/// The run in Kubernetes, and the patches with their senders.
 struct Kubernetes {
     run: Run,
     patches: Vec<(String, Value)>,
-    /// Somebody else writes before each of our writes.
+    /// Another writer changes the run before each of our writes.
     is_busy: bool,
 }
 
@@ -126,7 +127,7 @@ async fn a_run_is_paused_and_goes_on_and_is_begun_again_as_the_caller() {
 
 #[tokio::test]
 async fn two_who_retry_at_once_begin_one_attempt() {
-    // Another server has written; this one's cache does not know yet.
+    // Another server has written; this server's cache does not show it yet.
     let mut stored = run(RunPhase::Failed);
     (stored.spec.restarts, stored.metadata.resource_version) = (1, Some("8".to_owned()));
     let (api, kubernetes) = api(run(RunPhase::Failed), stored, false);

@@ -1,27 +1,28 @@
-//! The route against a stand-in for Kubernetes: attempt 1 is gone, of attempt 2 member 1 failed first.
+//! The route against a stand-in for Kubernetes: attempt 1 is gone, and in attempt 2 member 1 failed first.
 
 use std::sync::{Arc, Mutex};
 
 use api_types::run::{Attempt, AttemptOutcome};
 use api_types::{Run, RunPhase, RunSpec, RunStatus};
 use axum::Router;
-use cluster_convert::SlimPod;
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
 use kube::client::Body as KubeBody;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use slim_objects::SlimPod;
 use tower::service_fn;
 
 use crate::cache::cluster_cache::ClusterCache;
 use crate::metrics::Metrics;
+use crate::router::router;
 use crate::router_tests::{call, reviewed};
-use crate::server::{Server, router};
+use crate::server::Server;
 
 const LOGS: &str = "/v1/namespaces/team-a/runs/one/logs";
 
-/// Requests for logs, each with who sent it.
+/// Requests for logs, each with its sender.
 type Asked = Arc<Mutex<Vec<(String, String)>>>;
 
 fn run() -> Run {

@@ -2,7 +2,7 @@ use costing::{End, Moment};
 use serde_json::{Value, json};
 
 use super::{is_over, node_record, pod_record};
-use cluster_convert::{SlimNode, SlimPod};
+use slim_objects::{SlimNode, SlimPod};
 
 const ZERO: &str = "2026-11-15T02:00:00Z";
 

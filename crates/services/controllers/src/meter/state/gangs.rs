@@ -1,10 +1,10 @@
-//! Gangs: who is charged for the machines that were bought for one.
+//! Gangs, to find who is charged for machines that were bought for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::names;
-use cluster_convert::SlimPod;
 use costing::Attribution;
+use slim_objects::SlimPod;
 
 use crate::meter::observe::{attribution, is_ours};
 
@@ -42,7 +42,7 @@ impl Gangs {
     }
 }
 
-/// What pods of other schedulers say charges nobody, and nothing is bought for them.
+/// Pods of other schedulers are left out: their labels charge nobody, and no machines are bought for them.
 fn key(pod: &SlimPod) -> Option<(String, String)> {
     let gang = pod.metadata.labels.as_ref()?.get(names::GANG_LABEL)?;
     is_ours(pod).then(|| Some((pod.metadata.namespace.clone()?, gang.clone()))).flatten()

@@ -1,10 +1,10 @@
-use cluster_convert::{SlimNode, SlimPod};
 use costing::{Attribution, End, HourlyPrice, Moment, NodeRecord};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use slim_objects::{SlimNode, SlimPod};
 use store::Batch;
 
-use super::State;
+use super::MeterState;
 use crate::meter::machine::NodeClaim;
 
 fn time(second: i64) -> String {
@@ -64,7 +64,7 @@ fn pod() -> SlimPod {
     .unwrap()
 }
 
-fn flush(state: &mut State) -> Vec<NodeRecord> {
+fn flush(state: &mut MeterState) -> Vec<NodeRecord> {
     let batch = state.batch(|_| Some("queue-of-team"));
     state.recorded(&batch);
     let mut nodes = batch.nodes;
@@ -77,7 +77,7 @@ const OPEN: &[(&str, i64)] = &[("Launched", 5), ("Registered", 42), ("Initialize
 
 #[test]
 fn a_machine_is_charged_from_its_launch_to_whom_it_was_bought_for() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Apply(pod()), at(1));
     state.claim_event(&Event::Apply(claim(None, &[])), at(2));
     assert!(flush(&mut state).is_empty(), "nothing is launched");
@@ -104,14 +104,14 @@ fn a_machine_is_charged_from_its_launch_to_whom_it_was_bought_for() {
 
 #[test]
 fn with_its_node_the_claims_record_ends_and_the_nodes_knows_the_purchase_in_whatever_order_they_are_seen() {
-    type Say = fn(&mut State);
+    type Say = fn(&mut MeterState);
     let say: [Say; 3] = [
         |state| state.claim_event(&Event::Apply(claim(Some("node-0"), OPEN)), at(51)),
         |state| state.node_event(&Event::Apply(node()), at(51)),
         |state| state.pod_event(&Event::Apply(pod()), at(51)),
     ];
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-        let mut state = State::default();
+        let mut state = MeterState::default();
         let mut ledger: std::collections::BTreeMap<String, NodeRecord> = std::collections::BTreeMap::new();
         for step in order {
             say[step](&mut state);
@@ -133,7 +133,7 @@ fn with_its_node_the_claims_record_ends_and_the_nodes_knows_the_purchase_in_what
 #[test]
 fn a_machine_is_paid_for_until_it_is_told_to_end_whether_a_node_stood_for_it_or_not() {
     let ending: Vec<(&str, i64)> = OPEN.iter().copied().chain([("InstanceTerminating", 90)]).collect();
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.node_event(&Event::Apply(node()), at(41));
     state.claim_event(&Event::Apply(claim(Some("node-0"), &ending)), at(91));
     state.node_event(&Event::Delete(node()), at(130));
@@ -142,14 +142,14 @@ fn a_machine_is_paid_for_until_it_is_told_to_end_whether_a_node_stood_for_it_or_
     assert_eq!(own.ended, Some(End::Certain(at(40))));
     assert_eq!(of_node.ended, Some(End::Certain(at(90))), "also if all of it is seen at once");
     // Seen as it happens, one after the other.
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.node_event(&Event::Apply(node()), at(41));
     state.claim_event(&Event::Apply(claim(Some("node-0"), &ending)), at(91));
     assert_eq!(flush(&mut state)[1].ended, Some(End::Certain(at(90))));
     state.node_event(&Event::Delete(node()), at(130));
     assert!(flush(&mut state).is_empty());
     // Without a Node.
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.claim_event(&Event::Apply(claim(None, &[("Launched", 5), ("InstanceTerminating", 30)])), at(31));
     assert_eq!(flush(&mut state)[0].ended, Some(End::Certain(at(30))));
 }
@@ -157,7 +157,7 @@ fn a_machine_is_paid_for_until_it_is_told_to_end_whether_a_node_stood_for_it_or_
 #[test]
 fn a_node_that_went_before_its_machine_was_told_to_end_had_ended_by_itself() {
     let ending: Vec<(&str, i64)> = OPEN.iter().copied().chain([("InstanceTerminating", 200)]).collect();
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.claim_event(&Event::Apply(claim(Some("node-0"), OPEN)), at(51));
     state.node_event(&Event::Apply(node()), at(51));
     flush(&mut state);
@@ -170,7 +170,7 @@ fn a_node_that_went_before_its_machine_was_told_to_end_had_ended_by_itself() {
 
 #[test]
 fn a_claim_that_goes_without_a_word_ends_when_it_was_seen_to_go_and_is_forgotten_once_recorded() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.claim_event(&Event::Apply(claim(None, LAUNCHED)), at(6));
     let taken = state.batch(|_| None);
     state.claim_event(&Event::Delete(claim(None, LAUNCHED)), at(70));
@@ -183,19 +183,19 @@ fn a_claim_that_goes_without_a_word_ends_when_it_was_seen_to_go_and_is_forgotten
 
 #[test]
 fn a_new_meter_goes_on_with_what_the_ledger_has_of_a_claim() {
-    let mut before = State::default();
+    let mut before = MeterState::default();
     before.pod_event(&Event::Apply(pod()), at(1));
     before.claim_event(&Event::Apply(claim(None, LAUNCHED)), at(6));
     let recorded = flush(&mut before);
-    // The gang's pods are gone; the ledger knows for whom it was bought.
-    let mut state = State::default();
+    // The gang's pods are gone; the ledger knows the gang that it was bought for.
+    let mut state = MeterState::default();
     for event in [Event::Init, Event::InitApply(claim(None, LAUNCHED)), Event::InitDone] {
         state.claim_event(&event, at(60));
     }
     let unknown = state.in_ledger(Batch { pods: Vec::new(), nodes: recorded.clone() });
     assert!(unknown.nodes.is_empty());
     assert!(flush(&mut state).iter().all(|record| *record == recorded[0]));
-    // A list without it: it ended when everything was last seen.
+    // A list without the claim: the machine ended when everything was last seen.
     state.seen_until(at(65));
     for event in [Event::Init, Event::InitDone] {
         state.claim_event(&event, at(99));
@@ -207,7 +207,7 @@ fn a_new_meter_goes_on_with_what_the_ledger_has_of_a_claim() {
 fn a_node_without_a_claim_to_be_seen_costs_what_its_annotation_says_and_nothing_of_it_starts() {
     let mut node = node();
     let price = [("warpyard.dev/price-per-hour-micros".to_owned(), "29400000".to_owned())];
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.node_event(&Event::Apply(node.clone()), at(41));
     assert_eq!(flush(&mut state)[0].bought, None);
     node.metadata.annotations = Some(price.into());

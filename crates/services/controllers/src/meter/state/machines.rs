@@ -1,39 +1,39 @@
-//! Machines that we bought: a record of each until a Node stands for it, and what its Node is to know.
+//! Machines that we bought: the record of each until it has a Node, and the purchase to note on the Node.
 //!
 //! ```text
 //!   claim ──────────── record under the claim's name ────────────┬── the Node's record, at the price paid ──
 //!         launched                                     Node created
 //! ```
 //!
-//! So no second is on two records, and one for which there is no Node is on the claim's.
+//! So no second is on two records, and seconds without a Node are on the claim's record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use costing::{Attribution, End, Moment, NodeRecord, Purchase, Start};
+use costing::{Attribution, End, MachineStart, Moment, NodeRecord, Purchase};
 
 use super::gangs::Gangs;
 use super::nodes::Nodes;
-use super::unseen_end;
-use crate::meter::machine::{Machine, NodeClaim, machine};
+use super::unseen::unseen_end;
+use crate::meter::machine::{LaunchedMachine, NodeClaim, machine};
 
 #[derive(Debug, Default)]
 pub(super) struct Machines {
     known: BTreeMap<String, Bought>,
     pub(super) dirty: BTreeSet<String>,
-    /// What a list has brought so far.
+    /// The incomplete list.
     pub(super) listing: Option<BTreeSet<String>>,
 }
 
 #[derive(Debug)]
 struct Bought {
-    machine: Machine,
+    machine: LaunchedMachine,
     /// Who is charged, once its gang is known.
     buyer: Option<Attribution>,
-    /// Whether a Node stood for it: then its own record ended with that.
+    /// Whether it had a Node: its own record ended with the Node's creation.
     had_node: bool,
-    /// When its claim was not there any more.
+    /// When its claim was gone.
     gone: Option<Moment>,
-    /// Its record and its Node know that it is gone.
+    /// Whether its record and its Node have its end.
     is_settled: bool,
     record: NodeRecord,
 }
@@ -53,21 +53,21 @@ impl Machines {
         self.dirty.insert(uid);
     }
 
-    /// Its claim is not there any more.
+    /// Notes that its claim is gone.
     pub(super) fn gone(&mut self, uid: &str, at: Moment) {
         let Some(bought) = self.known.get_mut(uid) else { return };
         bought.gone = bought.gone.or(Some(at));
         self.dirty.insert(uid.to_owned());
     }
 
-    /// What the list that has just ended did not bring.
+    /// The UIDs that the completed list did not have.
     pub(super) fn not_listed(&mut self) -> Vec<String> {
         let listed = self.listing.take().unwrap_or_default();
         let existing = self.known.iter().filter(|(_, bought)| bought.gone.is_none()).map(|(uid, _)| uid);
         existing.filter(|uid| !listed.contains(*uid)).cloned().collect()
     }
 
-    /// Brings together machines, their Nodes and the gangs that they were bought for.
+    /// Links machines with their Nodes and with the gangs that they were bought for.
     pub(super) fn link<'q>(
         &mut self,
         nodes: &mut Nodes,
@@ -92,7 +92,7 @@ impl Machines {
         }
     }
 
-    /// Takes in what the ledger has of them; returns what is not theirs.
+    /// Takes in the ledger's records of machines; returns the other records.
     pub(super) fn in_ledger(&mut self, open: Vec<NodeRecord>) -> Vec<NodeRecord> {
         let mut others = Vec::new();
         for recorded in open {
@@ -114,7 +114,7 @@ impl Machines {
     }
 
     pub(super) fn recorded(&mut self, record: &NodeRecord) {
-        // What was learnt since the batch was taken is not in the ledger yet.
+        // A record that changed since the batch was taken is not in the ledger yet.
         let Some(bought) = self.known.get(&record.uid).filter(|bought| bought.record == *record) else {
             return;
         };
@@ -129,7 +129,7 @@ impl Machines {
 }
 
 impl Bought {
-    fn new(machine: Machine) -> Self {
+    fn new(machine: LaunchedMachine) -> Self {
         let record = NodeRecord {
             uid: machine.uid.clone(),
             name: machine.name.clone(),
@@ -156,13 +156,13 @@ impl Bought {
             ..Attribution::default()
         };
         let buyer = self.buyer.clone().unwrap_or_else(of_its_gang);
-        let Machine { paid, on_demand, .. } = self.machine;
-        Purchase { paid, on_demand, start: Some(Start { buyer, opened_at }) }
+        let LaunchedMachine { paid, on_demand, .. } = self.machine;
+        Purchase { paid, on_demand, start: Some(MachineStart { buyer, opened_at }) }
     }
 
-    /// Its time without a Node, which is all that it has until there is one; `node` is when that was created.
+    /// The record of its time without a Node. `node` is when the Node was created, if it has one.
     fn own_record(&self, node: Option<Moment>) -> NodeRecord {
-        let Machine { launched_at, terminating_at, has_node, .. } = self.machine;
+        let LaunchedMachine { launched_at, terminating_at, has_node, .. } = self.machine;
         let had_node = self.had_node || has_node;
         let unseen = self.gone.map(|at| unseen_end(at, launched_at));
         let ended = match (node, terminating_at) {
@@ -171,7 +171,7 @@ impl Bought {
             _ => unseen,
         };
         let shapes = vec![(launched_at, self.machine.shape.clone())];
-        // Open to pods is a Node.
+        // Only a Node can be open to pods.
         let bought = Some(self.purchase(None));
         NodeRecord { created_at: launched_at, shapes, ended, bought, ..self.record.clone() }
     }

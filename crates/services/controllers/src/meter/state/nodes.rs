@@ -1,11 +1,11 @@
-//! Nodes: which exist, and what they are.
+//! Nodes that exist, with their shapes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_convert::SlimNode;
 use costing::{End, Moment, NodeRecord, Purchase};
+use slim_objects::SlimNode;
 
-use super::unseen_end;
+use super::unseen::unseen_end;
 use crate::meter::observe::{node_record, shape};
 
 #[derive(Debug, Default)]
@@ -14,20 +14,21 @@ pub(super) struct Nodes {
     pub(super) dirty: BTreeSet<String>,
     /// UIDs by the cloud's address of the machine.
     by_machine: BTreeMap<String, String>,
-    /// What a list has brought so far.
+    /// The incomplete list.
     pub(super) listing: Option<BTreeSet<String>>,
 }
 
 #[derive(Debug)]
 struct Node {
     exists: bool,
-    /// When we saw it first. What it was before, the ledger may know better.
+    /// When we saw it first. For the time before, the ledger may know more.
     first_seen: Moment,
     record: NodeRecord,
 }
 
 impl Nodes {
-    /// A node that is new to us was always what it is now; one that we know is so from now on.
+    /// A new node is taken to have had its shape from the beginning; a changed shape of a known node counts
+    /// from now on.
     pub(super) fn see(&mut self, node: &SlimNode, now: Moment) {
         let Some(said) = node_record(node) else { return };
         let uid = said.uid.clone();
@@ -53,8 +54,8 @@ impl Nodes {
         }
     }
 
-    /// What is known of a machine's purchase is known of its Node, and when it was told to end. Returns when the Node was
-    /// created, if there is one.
+    /// Copies a machine's purchase, and the time at which it was told to end, to its Node. Returns when the
+    /// Node was created, if there is one.
     pub(super) fn learn_purchase(
         &mut self,
         machine: &str,
@@ -64,7 +65,8 @@ impl Nodes {
         let uid = self.by_machine.get(machine)?;
         let node = self.known.get_mut(uid)?;
         let mut is_news = node.record.learn_purchase(Some(bought));
-        // Nobody pays for a machine that was told to end. One whose Node went before had ended by itself.
+        // A machine that was told to end is not paid for any more. If its Node went before, the machine had
+        // ended by itself.
         if let Some(at) = terminating_at
             && matches!(node.record.ended, None | Some(End::Provisional(_)))
             && node.record.ended.is_none_or(|end| at <= end.at())
@@ -78,7 +80,7 @@ impl Nodes {
         Some(node.record.created_at)
     }
 
-    /// It is not there any more.
+    /// Notes that the node is gone.
     pub(super) fn gone(&mut self, uid: &str, at: Moment) {
         let Some(node) = self.known.get_mut(uid) else { return };
         node.exists = false;
@@ -89,7 +91,7 @@ impl Nodes {
         self.settle(uid);
     }
 
-    /// What the list that has just ended did not bring.
+    /// The UIDs that the completed list did not have.
     pub(super) fn not_listed(&mut self) -> Vec<String> {
         let listed = self.listing.take().unwrap_or_default();
         let existing = self.known.iter().filter(|(_, node)| node.exists).map(|(uid, _)| uid);
@@ -130,7 +132,7 @@ impl Nodes {
     }
 
     pub(super) fn recorded(&mut self, record: &NodeRecord) {
-        // What was learnt since the batch was taken is not in the ledger yet.
+        // A record that changed since the batch was taken is not in the ledger yet.
         if self.known.get(&record.uid).is_some_and(|node| node.record == *record) {
             self.dirty.remove(&record.uid);
             self.settle(&record.uid);
@@ -147,7 +149,7 @@ impl Nodes {
 }
 
 impl Node {
-    /// What the ledger has, and what of our observations is news to it.
+    /// The ledger's record, joined with our newer observations.
     fn joined_with(&self, recorded: &NodeRecord) -> NodeRecord {
         let mut joined = recorded.clone();
         let news = self.record.shapes.iter().filter(|seen| !recorded.shapes.contains(seen));

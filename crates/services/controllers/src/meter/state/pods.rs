@@ -1,11 +1,11 @@
-//! Pods: which exist, what they used, which our finalizer holds.
+//! Pods: which exist, their use, and which of them our finalizer holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_convert::SlimPod;
 use costing::PodRecord;
+use slim_objects::SlimPod;
 
-use super::unseen_end;
+use super::unseen::unseen_end;
 use crate::meter::observe::{is_held, is_ours, is_over, pod_record};
 
 /// A pod that our finalizer holds.
@@ -24,7 +24,7 @@ pub(super) struct Pods {
     known: BTreeMap<String, Pod>,
     pub(super) dirty: BTreeSet<String>,
     releasable: BTreeSet<String>,
-    /// What a list has brought so far.
+    /// The incomplete list.
     pub(super) listing: Option<BTreeSet<String>>,
 }
 
@@ -35,7 +35,8 @@ struct Pod {
     presence: Presence,
     /// It uses nothing any more.
     over: bool,
-    /// Its namespace's queue is charged if it names none. Not if the ledger had it before us: what it has there counts.
+    /// Whether its namespace's queue is charged if it names none. False if the ledger had the pod before us:
+    /// then the ledger's queue counts.
     may_default_queue: bool,
     /// `None` before it has a node.
     record: Option<PodRecord>,
@@ -43,11 +44,11 @@ struct Pod {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
-    /// It is not there any more.
+    /// It is gone.
     Gone,
-    /// It is there, without our finalizer.
+    /// It exists without our finalizer.
     Free,
-    /// Our finalizer keeps it there.
+    /// Our finalizer holds it.
     Held,
 }
 
@@ -74,7 +75,7 @@ impl Pods {
             self.dirty.insert(uid.clone());
         }
         let held = is_held(pod);
-        // What waits for a node and is not ours to hold is nothing to us.
+        // A pod that waits for a node and does not have our finalizer is of no interest.
         if held || record.is_some() {
             let seen = Pod {
                 namespace: namespace.clone(),
@@ -89,7 +90,7 @@ impl Pods {
         self.settle(uid);
     }
 
-    /// It is not there any more; if it did not tell its end, `at` stands for it.
+    /// Notes that the pod is gone; `at` is its end if the object did not show one.
     pub(super) fn gone(&mut self, uid: &str, at: costing::Moment) {
         let Some(pod) = self.known.get_mut(uid) else { return };
         pod.presence = Presence::Gone;
@@ -120,7 +121,7 @@ impl Pods {
         self.known.insert(uid, pod);
     }
 
-    /// What the list that has just ended did not bring.
+    /// The UIDs that the completed list did not have.
     pub(super) fn not_listed(&mut self) -> Vec<String> {
         let listed = self.listing.take().unwrap_or_default();
         let existing =
@@ -175,7 +176,7 @@ impl Pods {
     }
 
     pub(super) fn recorded(&mut self, record: &PodRecord) {
-        // What was learnt since the batch was taken is not in the ledger yet.
+        // A record that changed since the batch was taken is not in the ledger yet.
         if self.known.get(&record.uid).is_some_and(|pod| pod.record.as_ref() == Some(record)) {
             self.dirty.remove(&record.uid);
             self.settle(&record.uid);
@@ -205,7 +206,7 @@ impl Pods {
         self.settle(uid);
     }
 
-    /// Brings what follows from a pod up to date: whether it may be released, and whether it may be forgotten.
+    /// Updates whether a pod may be released, and whether it may be forgotten.
     fn settle(&mut self, uid: &str) {
         let Some(pod) = self.known.get(uid) else {
             self.releasable.remove(uid);

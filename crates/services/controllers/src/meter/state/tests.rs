@@ -1,10 +1,10 @@
-use cluster_convert::{SlimNode, SlimPod};
 use costing::{End, Moment};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use slim_objects::{SlimNode, SlimPod};
 use store::Batch;
 
-use super::State;
+use super::MeterState;
 
 /// A time of the tests' day.
 fn time(second: i64) -> String {
@@ -58,24 +58,24 @@ fn node(uid: &str, gpus: u32) -> SlimNode {
     .unwrap()
 }
 
-fn batch(state: &mut State) -> Batch {
+fn batch(state: &mut MeterState) -> Batch {
     state.batch(|_| None)
 }
 
-/// Everything that is dirty goes into the ledger.
-fn flush(state: &mut State) -> Batch {
+/// Writes all dirty records into the ledger.
+fn flush(state: &mut MeterState) -> Batch {
     let batch = batch(state);
     state.recorded(&batch);
     batch
 }
 
-fn releasable(state: &State) -> Vec<String> {
+fn releasable(state: &MeterState) -> Vec<String> {
     state.releasable().into_iter().map(|held| held.uid).collect()
 }
 
 #[test]
 fn a_pod_is_let_go_only_after_its_end_is_recorded() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Apply(running("a")), at(5));
     assert_eq!(flush(&mut state).pods[0].ended, None);
     assert!(releasable(&state).is_empty());
@@ -90,7 +90,7 @@ fn a_pod_is_let_go_only_after_its_end_is_recorded() {
 
 #[test]
 fn what_is_learnt_while_a_batch_is_written_is_not_lost() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Apply(running("a")), at(5));
     let written = batch(&mut state);
     state.pod_event(&Event::Apply(succeeded("a", 9)), at(10));
@@ -102,7 +102,7 @@ fn what_is_learnt_while_a_batch_is_written_is_not_lost() {
 
 #[test]
 fn a_batch_that_was_not_confirmed_is_taken_again() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Apply(running("a")), at(5));
     assert_eq!(batch(&mut state).pods, batch(&mut state).pods);
     assert_eq!(state.dirty_count(), 1);
@@ -110,7 +110,7 @@ fn a_batch_that_was_not_confirmed_is_taken_again() {
 
 #[test]
 fn what_says_nothing_new_is_not_written_again() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Apply(running("a")), at(5));
     flush(&mut state);
     state.pod_event(&Event::Apply(running("a")), at(6));
@@ -119,7 +119,7 @@ fn what_says_nothing_new_is_not_written_again() {
 
 #[test]
 fn a_pod_that_never_had_a_node_needs_no_ledger_to_go() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     let waiting = pod("a", None, &json!({ "phase": "Pending" }));
     state.pod_event(&Event::Apply(waiting.clone()), at(5));
     assert!(!state.has_work());
@@ -129,7 +129,7 @@ fn a_pod_that_never_had_a_node_needs_no_ledger_to_go() {
 
 #[test]
 fn a_pod_that_goes_without_telling_its_end_ends_when_it_was_seen_to_go() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Apply(released(running("a"))), at(5));
     state.pod_event(&Event::Delete(released(running("a"))), at(30));
     assert_eq!(flush(&mut state).pods[0].ended, Some(End::Provisional(at(30))));
@@ -138,7 +138,7 @@ fn a_pod_that_goes_without_telling_its_end_ends_when_it_was_seen_to_go() {
 
 #[test]
 fn a_pod_that_tells_its_end_with_its_last_event_is_recorded_after_it_is_gone() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Delete(released(succeeded("a", 9))), at(30));
     assert_eq!(flush(&mut state).pods[0].ended, Some(End::Certain(at(9))));
     assert_eq!(state.dirty_count(), 0);
@@ -146,7 +146,7 @@ fn a_pod_that_tells_its_end_with_its_last_event_is_recorded_after_it_is_gone() {
 
 #[test]
 fn what_a_new_list_does_not_bring_ended_when_everything_was_last_seen() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Apply(running("a")), at(5));
     state.pod_event(&Event::Apply(running("b")), at(5));
     state.node_event(&Event::Apply(node("n", 8)), at(5));
@@ -165,7 +165,7 @@ fn what_a_new_list_does_not_bring_ended_when_everything_was_last_seen() {
 
 #[test]
 fn a_new_meter_writes_only_what_the_ledger_does_not_have() {
-    let mut old = State::default();
+    let mut old = MeterState::default();
     for uid in ["stays", "ends", "vanishes"] {
         old.pod_event(&Event::Apply(running(uid)), at(5));
     }
@@ -173,7 +173,7 @@ fn a_new_meter_writes_only_what_the_ledger_does_not_have() {
     old.node_event(&Event::Apply(node("m", 8)), at(5));
     let ledger = flush(&mut old);
 
-    let mut new = State::default();
+    let mut new = MeterState::default();
     new.pod_event(&Event::Apply(running("stays")), at(50));
     new.pod_event(&Event::Apply(succeeded("ends", 9)), at(50));
     new.node_event(&Event::Apply(node("n", 8)), at(50));
@@ -190,7 +190,7 @@ fn a_new_meter_writes_only_what_the_ledger_does_not_have() {
 
 #[test]
 fn an_end_is_never_before_the_beginning() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Apply(released(running("a"))), at(5));
     state.pod_event(&Event::Delete(released(running("a"))), at(1));
     assert_eq!(flush(&mut state).pods[0].ended, Some(End::Provisional(at(3))));
@@ -198,7 +198,7 @@ fn an_end_is_never_before_the_beginning() {
 
 #[test]
 fn a_node_that_changes_is_another_from_then_on_also_for_a_new_meter() {
-    let mut old = State::default();
+    let mut old = MeterState::default();
     old.node_event(&Event::Apply(node("n", 0)), at(5));
     let ledger = flush(&mut old);
     old.node_event(&Event::Apply(node("n", 8)), at(30));
@@ -210,7 +210,7 @@ fn a_node_that_changes_is_another_from_then_on_also_for_a_new_meter() {
     old.node_event(&Event::Apply(node("n", 0)), at(40));
     assert!(!old.has_work());
 
-    let mut new = State::default();
+    let mut new = MeterState::default();
     new.node_event(&Event::Apply(node("n", 8)), at(60));
     new.in_ledger(ledger);
     assert_eq!(shapes(&flush(&mut new)), [(at(0), 0), (at(60), 8)]);
@@ -224,14 +224,14 @@ fn what_the_ledger_has_may_be_compared_again_and_changes_nothing() {
         node.metadata.labels = Some([label].into());
         node
     };
-    let mut old = State::default();
+    let mut old = MeterState::default();
     old.node_event(&Event::Apply(of_type("a")), at(5));
     old.node_event(&Event::Apply(of_type("b")), at(30));
     old.pod_event(&Event::Apply(running("p")), at(30));
     let ledger = flush(&mut old);
     assert_eq!(ledger.nodes[0].shapes.len(), 2);
 
-    let mut new = State::default();
+    let mut new = MeterState::default();
     new.node_event(&Event::Apply(of_type("b")), at(60));
     new.pod_event(&Event::Apply(running("p")), at(60));
     for _ in 0..3 {
@@ -243,27 +243,27 @@ fn what_the_ledger_has_may_be_compared_again_and_changes_nothing() {
 
 #[test]
 fn a_pod_that_the_ledger_has_keeps_the_queue_that_it_has_there() {
-    let mut old = State::default();
+    let mut old = MeterState::default();
     old.pod_event(&Event::Apply(succeeded("ended", 9)), at(10));
     let ledger = old.batch(|_| Some("alpha"));
 
-    // The namespace has another queue by now, and its name is the greater one.
-    let mut new = State::default();
+    // The namespace has another queue by now, whose name is greater.
+    let mut new = MeterState::default();
     new.pod_event(&Event::InitApply(succeeded("ended", 9)), at(50));
     new.pod_event(&Event::InitApply(running("new")), at(50));
     assert_eq!(new.pods_without_queue(), ["ended", "new"]);
     new.in_ledger(ledger.clone());
     assert_eq!(new.pods_without_queue(), ["new"]);
-    // It says more than the ledger has, and is sent.
+    // It has more than the ledger, and is sent.
     new.pod_event(&Event::Apply(succeeded("ended", 12)), at(51));
     let taken = new.batch(|_| Some("beta"));
     let queues: Vec<_> = taken.pods.iter().map(|pod| (pod.uid.as_str(), pod.queue.as_deref())).collect();
     assert_eq!(queues, [("ended", Some("alpha")), ("new", Some("beta"))]);
 
-    // One that the ledger has without a queue stays without.
+    // A pod without a queue in the ledger stays without one.
     let mut without = ledger;
     without.pods[0].queue = None;
-    let mut new = State::default();
+    let mut new = MeterState::default();
     new.pod_event(&Event::InitApply(succeeded("ended", 9)), at(50));
     new.in_ledger(without);
     new.pod_event(&Event::Apply(succeeded("ended", 12)), at(51));
@@ -272,7 +272,7 @@ fn a_pod_that_the_ledger_has_keeps_the_queue_that_it_has_there() {
 
 #[test]
 fn a_pod_that_names_no_queue_is_charged_to_its_namespaces_one() {
-    let mut state = State::default();
+    let mut state = MeterState::default();
     state.pod_event(&Event::Apply(running("a")), at(5));
     let taken = state.batch(|namespace| (namespace == "team").then_some("only"));
     assert_eq!(taken.pods[0].queue.as_deref(), Some("only"));

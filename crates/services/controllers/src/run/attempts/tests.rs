@@ -16,7 +16,7 @@ fn notice() -> Conclusion {
     Conclusion::Interrupted(Interruption::new("SpotNotice", "why"))
 }
 
-/// The Run after an attempt that ran from second 10 to second 50 ended so; and whether it is over.
+/// The Run after an attempt from second 10 to second 50 with this conclusion, and its phase if it is over.
 fn after(run: &Run, conclusion: &Conclusion) -> (Run, Option<RunPhase>) {
     let mut run = run.clone();
     let uid = run.status.as_ref().and_then(|status| status.attempts.last()?.job_uid.clone());

@@ -39,7 +39,7 @@ fn four_members_of_eight_gpus() {
         Some(std::iter::once((SUBMITTED_BY_ANNOTATION.to_owned(), "ann".to_owned())).collect());
     let ca = "-----BEGIN CERTIFICATE-----".to_owned();
     let reporting = Reporting::new("https://yard.example", Some(ca)).unwrap();
-    let around = Surroundings { metered: true, reporting: Some(reporting) };
+    let around = Surroundings { metered: true, reporting: Some(reporting), keep_pods_seconds: Some(604_800) };
     let built = built(&run, &first(), &around);
     insta::assert_yaml_snapshot!("service", built.service);
     insta::assert_yaml_snapshot!("job", built.job);

@@ -176,7 +176,7 @@ fn told(reason: &str) -> Run {
     run
 }
 
-/// A Run whose attempt is over, and which is not.
+/// A Run that is not over, between two attempts.
 fn between(reason: &str) -> Run {
     let mut run = told(reason);
     run.status.as_mut().unwrap().attempts[0].outcome = Some(AttemptOutcome::Interrupted);
@@ -187,7 +187,7 @@ fn interrupted(reason: &str) -> Step {
     Step::Conclude(Conclusion::Interrupted(Interruption::new(reason, "why")))
 }
 
-/// The Job after it was suspended, with so many pods still ending.
+/// The Job after it was suspended, with this many pods still ending.
 fn suspended(terminating: u32) -> JobFacts {
     JobFacts { suspended: true, told: true, is_idle: true, terminating, ..job() }
 }

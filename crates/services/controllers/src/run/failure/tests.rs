@@ -1,5 +1,6 @@
-use super::{Verdict, judge};
+use super::{OUT_OF_MEMORY, Verdict, judge};
 use crate::run::member::Member;
+use crate::run::memory::Exhausted;
 use crate::run::sight::Sight;
 use crate::run::testing::{NO_NODES, attempted, exited, running};
 
@@ -44,4 +45,18 @@ fn the_time_limit_is_final_and_without_a_pod_the_jobs_word_counts() {
     let late = Member { reason: Some("DeadlineExceeded".to_owned()), ..exited(1, 137, 60) };
     assert!(matches!(verdict(&[], &[late]), Verdict::Final(why) if why.reason == "TimeLimitExceeded"));
     assert!(matches!(verdict(&[], &[]), Verdict::Failed(why) if why.reason == "JobFailed"));
+}
+
+#[test]
+fn a_member_without_memory_is_named_before_those_that_failed_because_of_it() {
+    let mut killed = exited(3, 137, 50);
+    killed.exit.as_mut().unwrap().exhausted = Some(Exhausted::Host { limit: Some("64Gi".to_owned()) });
+    let Verdict::Failed(why) = verdict(&[], &[exited(0, 1, 50), killed.clone()]) else {
+        panic!("it costs a retry")
+    };
+    assert_eq!(why.reason, OUT_OF_MEMORY);
+    let said = "member 3 on node-3 ran out of memory: its limit is 64Gi; set a larger `memory` in the job file, or use less";
+    assert_eq!(why.message, said);
+    let Verdict::Failed(why) = verdict(&[], &[exited(0, 1, 49), killed]) else { panic!("a retry") };
+    assert_eq!(why.reason, "MemberFailed", "another one failed a second before");
 }

@@ -1,11 +1,11 @@
-use api_types::run::{AttemptOutcome, MemberCounts, Reason, Waiting};
+use api_types::run::{AttemptOutcome, MemberCounts, Reason, ReasonNumber, Waiting};
 use api_types::{Run, RunPhase, RunStatus};
 
 use super::{Sight, conclude, follow, lacks_evidence, with_attempt, with_job};
 use crate::run::decide::Conclusion;
 use crate::run::job::{JobEnd, JobFacts};
 use crate::run::member::{Member, PodPhase};
-use crate::run::testing::{NO_NODES, at, attempted, exited, job, run, running, starting, waiting};
+use crate::run::testing::{NO_NODES, at, attempted, exited, job, run, running, starting, waiting, waits};
 
 fn counts(waiting: u32, starting: u32, running: u32, succeeded: u32, failed: u32) -> MemberCounts {
     MemberCounts { waiting, starting, running, succeeded, failed }
@@ -20,7 +20,7 @@ fn check(pods: &[Member], phase: RunPhase, members: MemberCounts, reason: Option
     assert_eq!((status.phase, status.members, status.reason.as_deref()), (phase, members, reason));
 }
 
-/// The status after the members were seen like this, one after another.
+/// The status after the members were seen in these states, one after another.
 fn history(steps: &[&[Member]]) -> RunStatus {
     let mut run = attempted(Some("job-uid"));
     for pods in steps {
@@ -57,7 +57,7 @@ fn while_it_waits_the_schedulers_first_reason_is_shown() {
     let mut run = attempted(Some("job-uid"));
     let reason = |code: &str| Reason {
         code: code.to_owned(),
-        message: "queue nlp holds 40 of 48 H100; asks 32".to_owned(),
+        message: "queue nlp holds 40 of 48 H100; requests 32".to_owned(),
         queue: Some("nlp".to_owned()),
         resource: Some("H100".to_owned()),
         ..Reason::default()
@@ -84,9 +84,9 @@ fn numbers_that_change_while_it_waits_change_nothing_of_ours() {
     let waits = |holds: i64| {
         let reason = Reason {
             code: "QuotaExceeded".to_owned(),
-            message: format!("queue nlp holds {holds} of 48 H100; asks 32"),
+            message: format!("queue nlp holds {holds} of 48 H100; requests 32"),
             queue: Some("nlp".to_owned()),
-            holds: Some(holds),
+            numbers: vec![ReasonNumber { value: holds, ..ReasonNumber::default() }],
             ..Reason::default()
         };
         Some(Waiting { reasons: vec![reason] })
@@ -141,10 +141,15 @@ fn a_lost_member_puts_the_run_back_and_says_so_until_it_is_replaced() {
 
 #[test]
 fn a_member_that_cannot_start_says_why() {
-    let stuck = Member { stuck: Some("ImagePullBackOff".to_owned()), ..starting(1) };
+    let stuck = Member { stuck: Some(waits("ImagePullBackOff", "")), ..starting(1) };
     let status = history(&[&[running(0), stuck, running(2), running(3)]]);
     assert_eq!((status.phase, status.reason.as_deref()), (RunPhase::Starting, Some("ImagePullBackOff")));
-    assert_eq!(status.message.as_deref(), Some("member 1 on node-1 does not start (ImagePullBackOff)"));
+    assert_eq!(
+        status.message.as_deref(),
+        Some(
+            "member 1 on node-1 does not start (ImagePullBackOff); the attempt ends at 2027-01-15T08:30:05Z if it still does not"
+        )
+    );
 }
 
 #[test]

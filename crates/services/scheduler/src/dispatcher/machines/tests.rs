@@ -1,4 +1,4 @@
-//! What is remembered of machines, and what is done with what was decided about them.
+//! The memory of machines, and how decisions about them are carried out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use capacity::launches::Release;
 use capacity::reserve;
 use cluster_apply::Target;
 use cluster_model::plan::{WaitReason, WaitingGang};
-use cluster_model::{Change, ClusterState, GangKey, Pod, PodKey};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Pod, PodKey};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::super::notices::Notices;
 use super::super::outbox::Notice;
-use super::{Effect, MachineEffect, Machines, Said};
+use super::{DispatcherEffect, MachineEffect, Machines, Said};
 use crate::machines::Decided;
 use crate::machines::testing::machine;
 
@@ -33,11 +33,11 @@ impl Shop {
         Self { state: ClusterState::default(), machines: Machines::new(true) }
     }
 
-    fn apply(&mut self, change: Change) {
+    fn apply(&mut self, change: ClusterChange) {
         self.machines.apply(&mut self.state, change);
     }
 
-    /// Carries a decision out; what that asks for, in words.
+    /// Carries a decision out; returns the effects, in words.
     fn carry_out(&mut self, decision: Decision) -> Vec<String> {
         let decided = Decided { decision, catalogue: Arc::default() };
         self.machines.carry_out(&mut self.state, &decided).into_iter().map(words).collect()
@@ -53,18 +53,20 @@ impl Shop {
     }
 }
 
-fn words(effect: Effect) -> String {
+fn words(effect: DispatcherEffect) -> String {
     match effect {
-        Effect::Machines(MachineEffect::Order(launch, _)) => format!("order for {}", launch.key.purpose),
-        Effect::Machines(MachineEffect::GiveBack(claim)) => format!("give back {claim}"),
-        Effect::Machines(MachineEffect::PatchNode(node, patch)) => {
+        DispatcherEffect::Machines(MachineEffect::Order(order)) => {
+            format!("order for {}", order.launch.key.purpose)
+        }
+        DispatcherEffect::Machines(MachineEffect::GiveBack(claim)) => format!("give back {claim}"),
+        DispatcherEffect::Machines(MachineEffect::PatchNode(node, patch)) => {
             format!("patch {node}: {}", patch[1]["path"])
         }
         other => panic!("not for machines: {other:?}"),
     }
 }
 
-/// A gang that waits, and no reason yet.
+/// A gang that waits, without a reason yet.
 fn waits() -> WaitingGang {
     WaitingGang { gang: gang(), run: None, first_pod: pod(&gang()).key, reasons: Vec::new() }
 }
@@ -73,12 +75,12 @@ fn gang() -> GangKey {
     GangKey::new("ns", "train")
 }
 
-fn node(name: &str, is_kept: bool) -> Change {
+fn node(name: &str, is_kept: bool) -> ClusterChange {
     let place =
         OfferPlace { zone: "a".into(), block: None, rack: None, capacity_type: CapacityType::OnDemand };
     let mut node = machine().node(&place, name, &reserve::mark(&gang()));
     node.taints.retain(|taint| is_kept || reserve::mark(&gang()) != *taint.value);
-    Change::Node(node)
+    ClusterChange::Node(node)
 }
 
 fn pod(gang: &GangKey) -> Pod {
@@ -105,15 +107,15 @@ fn give_up() -> Decision {
 fn try_again() -> Decision {
     let key = LaunchKey { purpose: Purpose::Gang(gang()), number: 8 };
     let (machines, ready_by) = (Vec::new(), Timestamp::MAX);
-    let launch = Launch { key, machines, ready_by, price_micros: 0, why: String::new() };
+    let launch = Launch { key, queue: None, machines, ready_by, price_micros: 0, why: String::new() };
     Decision { launches: vec![launch], ..give_up() }
 }
 
-fn of_launch(name: &str) -> Change {
-    let Change::Node(mut node) = node(name, true) else { unreachable!("it is a node") };
+fn of_launch(name: &str) -> ClusterChange {
+    let ClusterChange::Node(mut node) = node(name, true) else { unreachable!("it is a node") };
     let launch = LaunchKey { purpose: Purpose::Gang(gang()), number: 7 }.name();
     node.labels.insert(LAUNCH_LABEL.into(), launch.as_str().into());
-    Change::Node(node)
+    ClusterChange::Node(node)
 }
 
 #[test]
@@ -121,7 +123,7 @@ fn only_the_gang_that_a_machine_was_bought_for_may_use_it_whatever_is_seen_first
     let another = GangKey::new("ns", "another");
     for node_first in [true, false] {
         let mut shop = Shop::new();
-        let pods = [pod(&gang()), pod(&another)].map(Change::Pod);
+        let pods = [pod(&gang()), pod(&another)].map(ClusterChange::Pod);
         let changes = if node_first {
             vec![node("one", true), pods[0].clone(), pods[1].clone()]
         } else {
@@ -132,7 +134,7 @@ fn only_the_gang_that_a_machine_was_bought_for_may_use_it_whatever_is_seen_first
         }
         assert!(shop.tolerates(&gang()) && !shop.tolerates(&another));
         shop.apply(node("one", false));
-        shop.apply(Change::Pod(pod(&gang())));
+        shop.apply(ClusterChange::Pod(pod(&gang())));
         assert!(!shop.tolerates(&gang()), "it is like any other pod again");
     }
 }
@@ -169,7 +171,7 @@ fn who_lacks_only_machines_that_are_coming_waits_for_them_before_all() {
 fn the_pod_of_a_gang_of_one_is_told_once_when_something_is_decided_or_nothing_for_a_while() {
     for is_decided in [true, false] {
         let mut shop = Shop::new();
-        shop.apply(Change::Pod(pod(&gang())));
+        shop.apply(ClusterChange::Pod(pod(&gang())));
         let begin = Instant::now();
         let mut notices = Notices::new(begin);
         let mut tells_pod = |shop: &Shop, seconds: u64| {
@@ -199,7 +201,7 @@ fn nobody_is_placed_on_a_machine_that_goes() {
     assert!(!shop.takes_pods("one"));
     shop.apply(node("one", false));
     assert!(!shop.takes_pods("one"), "also when it is seen again");
-    shop.apply(Change::NodeGone("one".into()));
+    shop.apply(ClusterChange::NodeGone("one".into()));
     shop.apply(node("one", false));
     assert!(shop.takes_pods("one"), "another one has its name");
 }
@@ -208,7 +210,7 @@ fn nobody_is_placed_on_a_machine_that_goes() {
 fn nobody_is_placed_on_a_launch_that_was_given_up_though_its_claims_do_not_know_their_nodes() {
     let mut shop = Shop::new();
     shop.apply(of_launch("one"));
-    shop.apply(Change::Pod(pod(&gang())));
+    shop.apply(ClusterChange::Pod(pod(&gang())));
     assert_eq!(
         shop.carry_out(try_again()),
         ["order for gang ns/train", "give back claim-0", "give back claim-1"]
@@ -224,7 +226,7 @@ fn nobody_is_placed_on_a_launch_that_was_given_up_though_its_claims_do_not_know_
 fn a_launch_that_its_gang_was_placed_on_meanwhile_is_not_given_up() {
     let mut shop = Shop::new();
     shop.apply(of_launch("one"));
-    shop.apply(Change::Pod(Pod { node: Some("one".into()), ..pod(&gang()) }));
+    shop.apply(ClusterChange::Pod(Pod { node: Some("one".into()), ..pod(&gang()) }));
     assert!(shop.carry_out(try_again()).is_empty(), "nor is another one ordered");
     shop.apply(of_launch("two"));
     assert!(shop.takes_pods("one") && shop.takes_pods("two"));
@@ -234,7 +236,7 @@ fn a_launch_that_its_gang_was_placed_on_meanwhile_is_not_given_up() {
 fn a_machine_that_has_pods_again_stays() {
     let mut shop = Shop::new();
     shop.apply(node("one", false));
-    shop.apply(Change::Pod(Pod { node: Some("one".into()), ..pod(&gang()) }));
+    shop.apply(ClusterChange::Pod(Pod { node: Some("one".into()), ..pod(&gang()) }));
     assert!(shop.carry_out(release()).is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! Who is unwound, and when.
+//! Which gangs are unwound, and when.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster_apply::EvictOutcome;
 use cluster_model::plan::{Departure, Effect, EvictCause, EvictRequest, WaitReason, WaitingGang};
-use cluster_model::{Change, ClusterState, GangKey, Node, Pod, PodKey, Resources};
+use cluster_model::{ClusterChange, ClusterState, GangKey, Node, Pod, PodKey, Resources};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -31,8 +31,8 @@ fn member(of: &str, index: u32, node: Option<(&str, i64)>) -> Pod {
     }
 }
 
-fn node(gpus: i64) -> Change {
-    Change::Node(Node {
+fn node(gpus: i64) -> ClusterChange {
+    ClusterChange::Node(Node {
         allocatable: Resources { gpus, pods: 10, ..Resources::default() },
         ..Node::new("node")
     })
@@ -42,7 +42,7 @@ fn cluster(gpus: i64, pods: &[Pod]) -> ClusterState {
     let mut state = ClusterState::default();
     state.apply(node(gpus));
     for pod in pods {
-        state.apply(Change::Pod(pod.clone()));
+        state.apply(ClusterChange::Pod(pod.clone()));
     }
     state
 }
@@ -116,7 +116,7 @@ fn a_gang_whose_rest_is_placed_or_comes_anew_starts_the_clock_again() {
     names(&mut unwinding, &state, &[waits("a")], start);
     assert!(names(&mut unwinding, &state, &[], start + IN_PART_MAX).is_empty(), "the plan placed the rest");
     names(&mut unwinding, &state, &[waits("a")], start + IN_PART_MAX);
-    state.apply(Change::PodGone(PodKey::new("ns", "a-1", "uid-a-1")));
+    state.apply(ClusterChange::PodGone(PodKey::new("ns", "a-1", "uid-a-1")));
     assert!(names(&mut unwinding, &state, &[waits("a")], start + IN_PART_MAX * 3).is_empty(), "nobody waits");
 }
 
@@ -215,7 +215,7 @@ fn a_gang_of_which_one_more_is_seen_bound_gets_on() {
     let start = Instant::now();
     let mut unwinding = Unwinding::new(IN_PART_MAX);
     assert!(names(&mut unwinding, &state, &[waits("a")], start).is_empty());
-    state.apply(Change::Pod(size(member("a", 1, Some(("node", 40))))));
+    state.apply(ClusterChange::Pod(size(member("a", 1, Some(("node", 40))))));
     assert!(names(&mut unwinding, &state, &[waits("a")], start + IN_PART_MAX).is_empty());
     assert_eq!(names(&mut unwinding, &state, &[waits("a")], start + IN_PART_MAX * 2), ["a"]);
 }
@@ -286,7 +286,7 @@ fn who_has_started_is_asked_again_unless_it_may_go_only_before() {
         let mut unwinding = Unwinding::new(IN_PART_MAX);
         assert!(names(&mut unwinding, &state, &waiting, start).is_empty());
         assert_eq!(names(&mut unwinding, &state, &waiting, due), ["a"]);
-        // For a node that has too little, for example, nobody goes who has started.
+        // For an overcommitted node, for example, a gang that has started does not go.
         unwinding.ended(&gang("a"), EvictOutcome::Started, due);
         assert_eq!(unwinding.next().is_some(), expect.is_some());
         let again = names(&mut unwinding, &state, &waiting, due + IN_PART_MAX * 2);
@@ -322,7 +322,7 @@ fn an_unwinding_is_called_off_when_the_gang_gets_on() {
         assert!(names(&mut unwinding, &state, &[waits("a")], start).is_empty());
         assert_eq!(names(&mut unwinding, &state, &[waits("a")], due), ["a"]);
         assert!(names(&mut unwinding, &state, &[waits("a")], due).is_empty(), "it is as it was");
-        state.apply(Change::Pod(size(members)(rest.clone())));
+        state.apply(ClusterChange::Pod(size(members)(rest.clone())));
         let waiting: Vec<WaitingGang> = (!is_whole).then(|| waits("a")).into_iter().collect();
         let found = names(&mut unwinding, &state, &waiting, due);
         assert_eq!(found, ["not a"], "one more of {members} has its node");

@@ -1,4 +1,4 @@
-//! A cluster, an API server, and a ledger that was filled by hand, so that every number is known.
+//! A cluster, an API server, and a hand-filled ledger, so that every number is known.
 //!
 //! ```text
 //!   queues: research ─┬─ nlp     (namespace nlp, alice)

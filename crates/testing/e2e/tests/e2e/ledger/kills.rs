@@ -12,9 +12,9 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use seeded_random::Random;
 use serde_json::json;
-use test_cluster::figures;
 use test_cluster::platform::LeaseTimes;
 use tokio::time::sleep;
+use toolbox::figures;
 
 use super::mistakes;
 use super::yard::{NAMESPACE, Yard, now};

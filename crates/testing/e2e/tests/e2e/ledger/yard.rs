@@ -45,8 +45,7 @@ impl Yard {
         create_namespace(&client, NAMESPACE).await?;
         super::create_queues(&client).await?;
         create_sheet(&client, &prices).await?;
-        let mut scheduler =
-            Platform::debug(&cluster).scheduler("scheduler", LeaseTimes::Production, "").await?;
+        let mut scheduler = Platform::debug(&cluster).scheduler("scheduler", LeaseTimes::Patient, "").await?;
         let account = (names::SYSTEM_NAMESPACE, names::CONTROLLERS_SERVICE_ACCOUNT);
         let controllers_identity = cluster.kubeconfig_for_service_account(account.0, account.1).await?;
         scheduler.ready().await?;
@@ -96,7 +95,7 @@ impl Yard {
             self.scheduler_lives += 1;
             let name = format!("scheduler-{}", self.scheduler_lives);
             let platform = Platform::debug(&self.cluster);
-            self.scheduler = platform.scheduler(&name, LeaseTimes::Production, "").await?;
+            self.scheduler = platform.scheduler(&name, LeaseTimes::Patient, "").await?;
         }
         Ok(())
     }

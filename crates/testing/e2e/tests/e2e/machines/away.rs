@@ -1,7 +1,5 @@
-//! Nothing can be bought, because nobody buys or because there is nothing: who waits for machines says so, and nobody else
-//! notices.
-
-use std::time::Duration;
+//! Nothing can be bought, because buying is off or because nothing is offered: gangs that wait for machines say
+//! so, and others are not affected.
 
 use anyhow::ensure;
 use api_types::RunSpec;
@@ -33,7 +31,7 @@ async fn one_node_and_one_zone() -> anyhow::Result<TestCluster> {
 }
 
 /// Waits until the run says that no machines are bought for it, and why.
-async fn says_why(client: &Client, name: &str, words: &str) -> anyhow::Result<()> {
+pub(super) async fn says_why(client: &Client, name: &str, words: &str) -> anyhow::Result<()> {
     wait::until(&format!("{name} says {words:?}"), BOUND, || async {
         let waiting = run_status(client, TEAM, name).await?.waiting.unwrap_or_default();
         let says = waiting.reasons.iter().any(|it| it.code == "NoMachines" && it.message.contains(words));
@@ -59,7 +57,7 @@ async fn without_karpenter_waiting_runs_say_so_others_start_and_it_goes_on_when_
     create_run(&client, TEAM, "train", of_a100s()).await?;
     others_start(&client).await?;
     says_why(&client, "train", "does Karpenter run?").await?;
-    wait::until("nothing is left on order", Duration::from_secs(10), || async {
+    wait::until("nothing is left on order", wait::PATIENCE, || async {
         Ok(claims_by_launch(&client).await?.is_empty().then_some(()))
     })
     .await?;
@@ -80,7 +78,7 @@ async fn what_is_not_to_be_had_is_said_and_nothing_is_paid_for() -> anyhow::Resu
     let too_large = RunSpec { gpu_type: Some("A100".to_owned()), ..run(TEAM, 2, 16, Some("600s")) };
     create_run(&client, TEAM, "too-large", too_large).await?;
     others_start(&client).await?;
-    says_why(&client, "train", "was not to be had").await?;
+    says_why(&client, "train", "was not available").await?;
     says_why(&client, "too-large", "no machine type suits even one of its members").await?;
     ensure!(karpenter.lives()?.is_empty(), "{:?}", karpenter.lives()?);
     cluster.stop().await;

@@ -1,4 +1,4 @@
-//! The cloud takes a machine back that was bought for a gang.
+//! The cloud takes back a machine that was bought for a gang.
 
 use std::time::Duration;
 

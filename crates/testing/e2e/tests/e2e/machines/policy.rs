@@ -1,5 +1,4 @@
-//! What the scheduler may do to nodes and claims, as `deploy/machines/` has it: asked of the API server with the leader's own
-//! identity.
+//! The scheduler's rights on nodes and claims in `deploy/machines/`, checked with the leader's own identity.
 
 use anyhow::Context;
 use api_types::names;
@@ -15,9 +14,9 @@ use crate::fence::{says, two_schedulers};
 
 const NODE: &str = "node-0";
 const NOTHING_ELSE: &str =
-    "refused: the scheduler takes nothing off a node but the taint warpyard.dev/for-gang";
+    "refused: the scheduler may only remove the taint warpyard.dev/for-gang from a node";
 const ONLY_ITS_OWN: &str = "refused: the scheduler gives back only machines that it bought";
-const FOR_WHICH: &str = "refused: the scheduler says of every machine that it buys for which launch it is";
+const FOR_WHICH: &str = "refused: every machine that the scheduler buys must name its launch";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_takes_only_its_own_taint_off_nodes_and_gives_back_only_what_it_bought()
@@ -27,6 +26,7 @@ async fn the_leader_takes_only_its_own_taint_off_nodes_and_gives_back_only_what_
     // Nothing is to become of claims.
     cluster.karpenter()?.stop();
     let leader = two_schedulers(&cluster).await?.leader;
+    e2e::machines::allow(&admin, 10, "1000").await?;
 
     let nodes: Api<Node> = Api::all(admin.clone());
     let taint = |key: &str| json!({ "key": key, "value": "x", "effect": "NoSchedule" });

@@ -1,4 +1,4 @@
-//! What an agent may write, by its role and by `deploy/node-agent/policy.yaml`.
+//! The writes that an agent's role and `deploy/node-agent/policy.yaml` allow.
 
 use anyhow::{Context, ensure};
 use api_types::names;
@@ -102,7 +102,7 @@ async fn the_policy_names_every_field_that_a_node_has() -> anyhow::Result<()> {
     let cluster = TestCluster::start_control_plane_only().await?;
     let request = http::Request::get("/openapi/v3/api/v1").body(Vec::new())?;
     let document: Value = cluster.admin_client().request(request).await?;
-    let folder = test_cluster::engine_bin::workspace_root().join("deploy/node-agent");
+    let folder = toolbox::checkout::repository_root().join("deploy/node-agent");
     let policy = std::fs::read_to_string(folder.join("policy.yaml"))?;
     for (part, schema, judged_by_entry) in
         [("spec", "NodeSpec", "taints"), ("status", "NodeStatus", "conditions")]

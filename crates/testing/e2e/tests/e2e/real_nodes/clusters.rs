@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use test_cluster::{Machine, RealNode, TestCluster};
+use test_cluster::{RealMachine, RealNode, TestCluster};
 
 use super::{exec, simple_pod, traces, wait_for_phase};
 
@@ -42,7 +42,7 @@ async fn clusters_side_by_side_have_real_nodes_of_the_same_name_and_address() ->
 
 struct ClusterWithPod {
     cluster: TestCluster,
-    machine: Machine,
+    machine: RealMachine,
     address: String,
 }
 
@@ -89,15 +89,15 @@ async fn a_parent_killed_with_sigkill_takes_its_real_node_along() -> anyhow::Res
     let mut processes: BTreeSet<String> = serde_json::from_value(told["processes"].clone())?;
     let cgroups: Vec<PathBuf> = serde_json::from_value(told["cgroups"].clone())?;
     ensure!(processes.len() >= 4 && cgroups.iter().all(|path| path.is_dir()), "{told}");
-    // Also the servers, DNS, and who holds the cluster's network.
+    // Also the servers, DNS, and the process that holds the cluster's network.
     processes.extend(traces::children_of(parent.id().context("the parent runs")?)?);
     // On Linux this is SIGKILL; the parent gets no chance to clean up.
     parent.kill().await?;
-    wait::until("no process of the cluster is left", Duration::from_secs(10), || async {
+    wait::until("no process of the cluster is left", wait::PATIENCE, || async {
         Ok(traces::processes_alive()?.is_disjoint(&processes).then_some(()))
     })
     .await?;
-    // What cannot end by itself is removed by whoever is next.
+    // The next test removes what cannot end by itself.
     bare_cluster(None).await?.stop().await;
     let left: Vec<_> = cgroups.iter().filter(|path| path.exists()).collect();
     ensure!(left.is_empty(), "left: {left:?}");

@@ -1,13 +1,13 @@
-//! What nodes may leave behind on the host: processes, namespaces, mounts, links.
+//! Finds what nodes may leave behind on the host: processes, namespaces, mounts, links.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-use test_cluster::Machine;
+use test_cluster::RealMachine;
 
 /// The processes of these nodes and their pods, each as its number and start: numbers are used again.
-pub fn processes_of(machines: &[Machine]) -> BTreeSet<String> {
-    machines.iter().flat_map(Machine::processes).filter_map(identity_of).collect()
+pub fn processes_of(machines: &[RealMachine]) -> BTreeSet<String> {
+    machines.iter().flat_map(RealMachine::processes).filter_map(identity_of).collect()
 }
 
 /// All processes of the host, named likewise. A zombie is as good as gone.
@@ -22,9 +22,9 @@ pub fn children_of(parent: u32) -> anyhow::Result<BTreeSet<String>> {
 }
 
 /// The namespaces that processes of these nodes are in and the host is not.
-pub fn namespaces_of(machines: &[Machine]) -> BTreeSet<String> {
+pub fn namespaces_of(machines: &[RealMachine]) -> BTreeSet<String> {
     let ours = namespaces(std::process::id());
-    let theirs = machines.iter().flat_map(Machine::processes).flat_map(namespaces);
+    let theirs = machines.iter().flat_map(RealMachine::processes).flat_map(namespaces);
     theirs.filter(|namespace| !ours.contains(namespace)).collect()
 }
 
