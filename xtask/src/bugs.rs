@@ -6,10 +6,10 @@
 
 mod copy;
 mod findings;
+pub mod patch;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{fs, io};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -17,6 +17,7 @@ use toolbox::checkout::{repository_root, target_folder};
 use toolbox::{engine_bin, figures};
 
 use self::copy::Copy;
+use self::patch::{apply, patches};
 use crate::engine;
 
 /// The judge that must find the bugs of a folder.
@@ -154,38 +155,6 @@ fn run_suite(suite: &Suite, patches: &[PathBuf], cases: u64, copy: &Copy) -> any
     let caught = figures::count(patches.len() - missed.len());
     figures::print(suite.figure, caught, "bugs", &reference);
     Ok(missed)
-}
-
-fn patches(folder: &str, filters: &[String]) -> anyhow::Result<Vec<PathBuf>> {
-    let folder = repository_root().join(folder);
-    let entries = fs::read_dir(&folder).with_context(|| format!("failed to list {}", folder.display()))?;
-    let mut patches: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
-    let wanted = |path: &PathBuf| {
-        let name = path.to_string_lossy();
-        name.ends_with(".patch")
-            && (filters.is_empty() || filters.iter().any(|it| name.contains(it.as_str())))
-    };
-    patches.retain(wanted);
-    patches.sort();
-    Ok(patches)
-}
-
-/// The command that applies a patch to the files below the folder. With `--check`, it only tests whether it could.
-pub fn git_apply(folder: &Path, patch: &Path) -> Command {
-    let mut git = Command::new("git");
-    // One line of context must match: patches outlive changes around them.
-    git.args(["apply", "-p1", "-C1", "--recount", "--whitespace=nowarn"]).arg(patch).current_dir(folder);
-    // A copy inside a checkout does not belong to it: there, git would skip files in silence.
-    git.env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder));
-    git
-}
-
-fn apply(scratch: &Path, patch: &Path) -> anyhow::Result<()> {
-    let output = git_apply(scratch, patch).output().context("failed to start git")?;
-    if !output.status.success() {
-        bail!("{} does not apply: {}", patch.display(), String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
 }
 
 fn judge(scratch: &Path, command: &[String]) -> anyhow::Result<Outcome> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use toolbox::checkout::repository_root;
-use xtask::bugs::git_apply;
+use xtask::bugs::patch::git_apply;
 
 #[test]
 fn every_seeded_bug_applies() {

@@ -2,7 +2,8 @@
 //!
 //! One part needs no cluster. The others buy machines through real Karpenter, in the program `bench`.
 
-use super::{measure_with, parts};
+use super::measure::measure_with;
+use super::parts;
 use crate::commands::{self, cargo};
 
 /// A part that is measured by itself and prints its figures.

@@ -16,6 +16,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use toolbox::checkout::target_folder;
 use toolbox::figures;
 
+use super::measure::measure;
 use super::{ci_load, parts};
 use crate::builds;
 use crate::commands::{self, cargo};
@@ -87,7 +88,7 @@ fn effects() -> anyhow::Result<()> {
     let example = ["run", "--release", "--package", "effects-check", "--example", "effects_cases", "--"];
     commands::run_and_keep_figures(cargo(&example).args(["100000", "0", "none"]))?;
     commands::run_and_keep_figures(cargo(&example).args(["10000", "0", "each"]))?;
-    super::measure("effects", &["--plans", "1000"])?;
+    measure("effects", &["--plans", "1000"])?;
     let printed = |id| figures::read(id).with_context(|| format!("figure {id} was not printed"));
     let mismatches =
         printed("house.effects_mismatches_in_memory")? + printed("house.effects_mismatches_real")?;

@@ -3,6 +3,7 @@
 mod capacity;
 mod ci_load;
 mod house;
+mod measure;
 pub mod oracle;
 mod parts;
 mod placement;
@@ -10,13 +11,11 @@ mod placement_work;
 mod runs;
 mod safe;
 
-use std::process::Command;
-
 use clap::{Args, Subcommand};
-use toolbox::checkout::{repository_root, target_folder};
 
+use self::measure::{measure, measure_with};
 use crate::commands::{self, cargo};
-use crate::{builds, e2e, packages, portal};
+use crate::{e2e, packages, portal};
 
 /// Arguments of `cargo xtask bench`.
 #[derive(Args)]
@@ -145,16 +144,4 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
             measure("portal", &[])
         }
     }
-}
-
-/// Runs a part of the program `bench` of crate `e2e`; it starts our binaries of the same build.
-fn measure(part: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    measure_with(part, arguments, &[])
-}
-
-/// The same, with features that only some measurements need.
-fn measure_with(part: &str, arguments: &[&str], features: &[&str]) -> anyhow::Result<()> {
-    commands::run(builds::measured().args(features))?;
-    let mut bench = Command::new(target_folder().join("release/bench"));
-    commands::run(bench.arg(part).args(arguments).current_dir(repository_root()))
 }

@@ -3,7 +3,8 @@
 //! Three parts are the Python SDK's, and need no cluster. The others are real training on real kubelets, in the binary
 //! `bench runs`, which needs root.
 
-use super::{measure, parts};
+use super::measure::measure;
+use super::parts;
 use crate::{commands, packages, python};
 
 /// A part that the SDK measures alone.

@@ -5,7 +5,8 @@
 
 use toolbox::figures;
 
-use super::{measure, parts};
+use super::measure::measure;
+use super::parts;
 use crate::commands::{self, cargo};
 use crate::{e2e, packages};
 

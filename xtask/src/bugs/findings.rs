@@ -21,7 +21,7 @@ use toolbox::checkout::{repository_root, target_folder};
 use toolbox::figures;
 
 use super::copy::write;
-use super::{apply, patches};
+use super::patch::{apply, patches};
 use crate::commands;
 
 const PATCHES: &str = "xtask/tests/bugs";

@@ -22,7 +22,7 @@ use modules::{Imports, Sources, imports};
 use toolbox::checkout::repository_root;
 
 /// As many as there are. It may only go down: lower it when you break a circle.
-const CIRCLES_MAX: usize = 8;
+const CIRCLES_MAX: usize = 6;
 
 #[test]
 fn few_files_of_a_crate_import_each_other_in_a_circle() {

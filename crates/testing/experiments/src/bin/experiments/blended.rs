@@ -8,8 +8,8 @@ use experiments::{blended_cost, pool_queue, quota_vs_pool};
 use simulator::traces::spot as traces;
 use simulator::{Workload, policies};
 
+use crate::common::{figure, the_policy};
 use crate::spot::{CHANGEOVER_SECONDS, ON_DEMAND, SPOT, read_hashed};
-use crate::{figure, the_policy};
 
 /// The region is our choice: the claim is for this one, and the others are printed too.
 const CLAIMED: &str = "us-west-2";

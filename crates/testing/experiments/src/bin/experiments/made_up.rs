@@ -8,7 +8,7 @@ use placement::{ConsolidationPolicy, Plan, Policy};
 use simulator::synthetic::Recipe;
 use simulator::{Options, Simulation, policies};
 
-use crate::{figure, the_policy};
+use crate::common::{figure, the_policy};
 
 pub fn offered_changes(cases: u64) {
     let mut judge = |state: &ClusterState, plan: &Plan, policy: &Policy| {

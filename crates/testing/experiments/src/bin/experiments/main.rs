@@ -5,6 +5,7 @@
 //! ```
 
 mod blended;
+mod common;
 mod made_up;
 mod openb;
 mod philly;
@@ -12,12 +13,7 @@ mod spot;
 mod synthetic;
 
 use std::error::Error;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-
-use placement::Policy;
-use simulator::policies;
+use std::path::PathBuf;
 
 const NAMES: [&str; 12] =
     ["synthetic", "x1", "x2", "x3", "x4", "x5", "x6", "eta", "why", "thrash", "energy", "million"];
@@ -79,20 +75,4 @@ fn main() -> Result<(), Box<dyn Error>> {
         made_up::million_jobs(if quick { 50_000 } else { 1_000_000 })?;
     }
     Ok(())
-}
-
-/// One policy for all experiments. Only jobs differ: in X2 none saves its state, so none is evicted.
-fn the_policy() -> Result<Policy, Box<dyn Error>> {
-    Ok(policies::preset("full").ok_or("no such policy")?)
-}
-
-fn figure(id: &str, percent: f64, reference: &str) {
-    println!("figure {id} {percent:.2} percent  ({reference})");
-}
-
-fn read(path: &Path) -> Result<String, Box<dyn Error>> {
-    let file = File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
-    let mut text = String::new();
-    ruzstd::decoding::StreamingDecoder::new(file)?.read_to_string(&mut text)?;
-    Ok(text)
 }

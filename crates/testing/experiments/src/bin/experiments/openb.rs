@@ -7,7 +7,7 @@ use experiments::openb_saturation;
 use jiff::Timestamp;
 use simulator::traces::openb;
 
-use crate::{figure, read, the_policy};
+use crate::common::{figure, read, the_policy};
 
 /// List, our figure's goal, published FGD.
 const LISTS: [(&str, f64, f64); 3] =

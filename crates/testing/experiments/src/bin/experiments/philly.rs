@@ -8,7 +8,7 @@ use experiments::{pool_queue, quota_vs_pool, start_forecasts};
 use placement::Policy;
 use simulator::{Workload, policies};
 
-use crate::{figure, read, the_policy};
+use crate::common::{figure, read, the_policy};
 
 pub fn philly_pool_queue(folder: &Path, copies: u64) -> Result<(), Box<dyn Error>> {
     let trace = read(&folder.join("philly.csv.zst"))?;

@@ -12,7 +12,7 @@ use experiments::spot_deadline::{
 use sha2::{Digest, Sha256};
 use simulator::traces::spot as traces;
 
-use crate::{figure, read};
+use crate::common::{figure, read};
 
 /// On-demand V100, and spot at the ratio of 0.32 where a trace has no prices.
 pub const ON_DEMAND: HourlyPrice = HourlyPrice(3_060_000);
