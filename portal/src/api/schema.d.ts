@@ -768,7 +768,7 @@ export interface components {
             };
             /** @description The `PersistentVolumeClaim` for checkpoints: with it the run continues after an interruption. */
             checkpoints?: string | null;
-            /** @description CPU of each node, such as `32` or `500m`. */
+            /** @description CPU of each member, such as `32` or `500m`. */
             cpu?: string | null;
             /** @description When it must have ended, such as `2026-12-01T08:00:00Z`. */
             deadline?: string | null;
@@ -778,26 +778,26 @@ export interface components {
             };
             /** @description Exit codes that end the run at once, even if retries are left. */
             failOn?: number[];
-            /** @description GPUs of each node: a count, or a count and a type, such as `8x H100`. */
+            /** @description GPUs of each member: a count, or a count and a type, such as `8x H100`. */
             gpus: components["schemas"]["GpuRequest"];
-            /** @description How long a node may take to save and leave after it was told to, such as `2m`. Without it, 30 s. */
+            /** @description How long a member may take to save and leave after it was told to, such as `2m`. Without it, 30 s. */
             grace?: string | null;
             /** @description The container image. Without it, the platform's default image. */
             image?: string | null;
             /** @description The most that the machines bought for it may cost per hour, all together, such as `120` or `"29.40"`. */
             maxPrice?: string | null;
-            /** @description Memory of each node, such as `256Gi`. */
+            /** @description Memory of each member, such as `256Gi`. */
             memory?: string | null;
             /**
              * Format: int32
-             * @description The run may start with as few nodes as this if that is sooner, and grows again.
+             * @description The run may start with as few members as this if that is sooner, and grows again.
              */
             minNodes?: number | null;
             /** @description The run's name. Without it, one is made up. */
             name?: string | null;
             /**
              * Format: int32
-             * @description How many nodes (members) start together.
+             * @description How many members start together.
              */
             nodes?: number | null;
             priority?: components["schemas"]["PriorityTier"] | null;
@@ -808,9 +808,9 @@ export interface components {
              * @description How often the run is tried again after failures of its own. Failures of machines cost no retry.
              */
             retries?: number | null;
-            /** @description The shell command that every node runs. `torchrun` needs no flags: the rendezvous variables are set. */
+            /** @description The shell command that every member runs. `torchrun` needs no flags: the rendezvous variables are set. */
             run: string;
-            /** @description A shell command that runs before `run`, on every node. */
+            /** @description A shell command that runs before `run`, in every member. */
             setup?: string | null;
             /**
              * @description Whether spot machines may be bought for it: they cost less, and the cloud may take them back. `false`: it is
@@ -818,7 +818,7 @@ export interface components {
              */
             spot?: boolean | null;
             /**
-             * @description How long a node may take to start after all nodes were found, such as `2h` for a very large image. Without it,
+             * @description How long a member may take to start after all members got nodes, such as `2h` for a very large image. Without it,
              *     30 min.
              */
             startDeadline?: string | null;

@@ -32,11 +32,11 @@ const START_DEADLINE_SECONDS: RangeInclusive<u32> = 10..=86_400;
 pub struct JobFile {
     /// The run's name. Without it, one is made up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: Option<String>,
-    /// GPUs of each node: a count, or a count and a type, such as `8x H100`.
+    /// GPUs of each member: a count, or a count and a type, such as `8x H100`.
     pub gpus: GpuRequest,
-    /// How many nodes (members) start together.
+    /// How many members start together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
     pub nodes: Option<u32>,
@@ -63,10 +63,10 @@ pub struct JobFile {
     /// When it must have ended, such as `2026-12-01T08:00:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// How long a node may take to save and leave after it was told to, such as `2m`. Without it, 30 s.
+    /// How long a member may take to save and leave after it was told to, such as `2m`. Without it, 30 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<String>,
-    /// How long a node may take to start after all nodes were found, such as `2h` for a very large image. Without it,
+    /// How long a member may take to start after all members got nodes, such as `2h` for a very large image. Without it,
     /// 30 min.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "startDeadline")]
     pub start_deadline: Option<String>,
@@ -78,7 +78,7 @@ pub struct JobFile {
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "failOn")]
     #[schemars(length(max = 32), inner(range(min = 1, max = 255)))]
     pub fail_on: Vec<i32>,
-    /// The run may start with as few nodes as this if that is sooner, and grows again.
+    /// The run may start with as few members as this if that is sooner, and grows again.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "minNodes")]
     #[schemars(range(min = 1, max = 10_000))]
     pub min_nodes: Option<u32>,
@@ -91,20 +91,20 @@ pub struct JobFile {
     /// The container image. Without it, the platform's default image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// A shell command that runs before `run`, on every node.
+    /// A shell command that runs before `run`, in every member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
-    /// The shell command that every node runs. `torchrun` needs no flags: the rendezvous variables are set.
+    /// The shell command that every member runs. `torchrun` needs no flags: the rendezvous variables are set.
     pub run: String,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
     #[schemars(schema_with = "text::map_schema")]
     pub env: BTreeMap<String, String>,
-    /// CPU of each node, such as `32` or `500m`.
+    /// CPU of each member, such as `32` or `500m`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::optional")]
     #[schemars(schema_with = "text::optional_schema")]
     pub cpu: Option<String>,
-    /// Memory of each node, such as `256Gi`.
+    /// Memory of each member, such as `256Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::optional")]
     #[schemars(schema_with = "text::optional_schema")]
     pub memory: Option<String>,
